@@ -1,0 +1,70 @@
+"""One error tree; every message is one line that says where, what must hold, what came and what to do.
+
+::
+
+    StreamOccError          exit code 1   something failed that the user may act on
+    |-- ServiceError        exit code 1   the running service cannot go on (broker refused, session taken over)
+    `-- InputError          exit code 2   what was given is not usable
+        |-- UsageError      exit code 2   a flag or an argument
+        |-- ConfigError     exit code 2   a configuration file, an environment override, a secret
+        |-- DataError       exit code 2   a data set, a recording, a training matrix
+        |-- ModelError      exit code 2   a model file: damaged, truncated, of a future version, mismatched
+        `-- PayloadError    exit code 2   one message of a device; `reason` is the counter it goes to
+"""
+
+from __future__ import annotations
+
+
+class StreamOccError(Exception):
+    """Base of all errors raised on purpose by this package.
+
+    `where` names the file, key, topic or argument; `expected` completes "must ..."; `got` is what came;
+    `remedy` is a sentence without its full stop that says what to do.
+    """
+
+    exit_code = 1
+
+    def __init__(self, where: str, expected: str, got: str, remedy: str) -> None:
+        self.where = where
+        self.expected = expected
+        self.got = got
+        self.remedy = remedy
+        line = f"{where}: must {expected}; got {got}. {remedy}."
+        super().__init__(" ".join(line.split()))
+
+
+class ServiceError(StreamOccError):
+    """The running service cannot go on."""
+
+
+class InputError(StreamOccError):
+    """What was given is not usable."""
+
+    exit_code = 2
+
+
+class UsageError(InputError):
+    """A command-line flag or an argument is off."""
+
+
+class ConfigError(InputError):
+    """A configuration file, an environment override or a secret is off."""
+
+
+class DataError(InputError):
+    """A data set, a recording or a training matrix is off."""
+
+
+class ModelError(InputError):
+    """A model file cannot be trusted or used."""
+
+
+class PayloadError(InputError):
+    """One message of a device is refused; nothing else is lost with it.
+
+    `reason` is a short snake_case code: the name of the counter that the refusal goes to.
+    """
+
+    def __init__(self, where: str, expected: str, got: str, remedy: str, *, reason: str) -> None:
+        super().__init__(where, expected, got, remedy)
+        self.reason = reason

@@ -1,0 +1,142 @@
+"""The data that flows: sample blocks, recordings, windows, decisions, alerts; and the units they are in.
+
+Inside the package everything is SI, gravity included, right-handed axes, int64 nanoseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+STANDARD_GRAVITY_MS2 = 9.80665  # ISO 80000-3
+DEG_TO_RAD = np.pi / 180.0
+NS_PER_S = 1_000_000_000
+
+ACC_UNITS: dict[str, float] = {"m/s2": 1.0, "g": STANDARD_GRAVITY_MS2, "mg": STANDARD_GRAVITY_MS2 / 1000.0}
+GYR_UNITS: dict[str, float] = {"rad/s": 1.0, "deg/s": DEG_TO_RAD, "mdeg/s": DEG_TO_RAD / 1000.0}
+
+Placement = Literal["unknown", "waist", "wrist", "thigh", "chest", "neck", "ankle"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleBlock:
+    """Samples of one device, in the order in which they came.
+
+    t_ns: int64 (n,), UTC epoch or device time; acc_ms2: float64 (n, 3) with gravity; gyr_rads: float64 (n, 3).
+    All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them.
+    """
+
+    device_id: str
+    t_ns: IntArray
+    acc_ms2: FloatArray
+    gyr_rads: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.t_ns.shape[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """One trial of one person. `fall_interval_ns` is (start, end) on the block's clock where annotated."""
+
+    dataset: str
+    subject: str
+    activity: str
+    trial: str
+    is_fall: bool
+    fall_interval_ns: tuple[int, int] | None
+    placement: Placement
+    block: SampleBlock
+
+    @property
+    def name(self) -> str:
+        """Identifies the recording in reports: dataset/subject/activity/trial."""
+        return f"{self.dataset}/{self.subject}/{self.activity}/{self.trial}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """A uniform stretch of one device's stream: acc_ms2 (m, 3), gyr_rads (m, 3) at rate_hz, no gap inside.
+
+    Sample i lies at t_start_ns + i / rate_hz; t_end_ns is the stamp of the last sample.
+    """
+
+    device_id: str
+    t_start_ns: int
+    rate_hz: float
+    acc_ms2: FloatArray
+    gyr_rads: FloatArray
+
+    @property
+    def t_end_ns(self) -> int:
+        """Stamp of the last sample, ns."""
+        return self.t_start_ns + round((self.acc_ms2.shape[0] - 1) * NS_PER_S / self.rate_hz)
+
+
+Label = Literal["normal", "outlier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the detector says of one window. `score` high = abnormal; margin = score - threshold, outlier where > 0."""
+
+    device_id: str
+    t_end_ns: int
+    score: float
+    threshold: float
+    label: Label
+    model_id: str
+    contributions: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def margin(self) -> float:
+        """Score minus threshold: above 0 is an outlier."""
+        return self.score - self.threshold
+
+
+AlertState = Literal[
+    "suspected", "checking", "pending", "alarm", "acknowledged", "resolved", "cancelled", "false_alarm", "expired"
+]
+OPEN_ALERT_STATES: frozenset[str] = frozenset({"suspected", "checking", "pending", "alarm", "acknowledged"})
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One change of an alert's state; `seq` counts the changes of one `alert_id` from 0.
+
+    `evidence` holds plain numbers (flagged windows, peak score, first and last flagged instants in ns).
+    """
+
+    alert_id: str
+    device_id: str
+    seq: int
+    t_ns: int
+    state: AlertState
+    severity: Literal["info", "warning", "critical"]
+    reasons: tuple[str, ...]
+    score: float
+    model_id: str
+    evidence: dict[str, float | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProfile:
+    """What a device sends. Units are declared, never guessed; None means the message itself must declare them.
+
+    axes maps the device's axes to right-handed x, y, z: each entry is one of x, y, z, -x, -y, -z.
+    """
+
+    acc_unit: str | None = None
+    gyr_unit: str | None = None
+    gravity: Literal["included", "excluded"] = "included"
+    axes: tuple[str, str, str] = ("x", "y", "z")
+    nominal_rate_hz: float | None = None
+    acc_range_ms2: float | None = None
+    gyr_range_rads: float | None = None
+    placement: Placement = "unknown"

@@ -1,0 +1,52 @@
+"""A trained model in memory: how to cut and filter a stream, which features, which scaler, scorer and threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stream_occ.features import FeatureSet
+from stream_occ.samples import FloatArray
+from stream_occ.scoring.base import Scorer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaler:
+    """(x - center) / scale, column by column; `kind` is min-max, z-score or robust; scale is never 0."""
+
+    kind: str
+    center: FloatArray
+    scale: FloatArray
+
+    def transform(self, X: FloatArray) -> FloatArray:
+        """Scaled rows (n, d); elementwise, so independent of the batch."""
+        scaled: FloatArray = (X - self.center) / self.scale
+        return scaled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """All that `detect` needs. A window is an outlier where score > threshold.
+
+    sos: float64 (n_sections, 6) second-order sections applied to each axis on the resampled stream, or None.
+    metadata: JSON-serialisable (training summary, seed, data hash, library versions, calibration, placement).
+    """
+
+    model_id: str
+    feature_set: FeatureSet
+    rate_hz: float
+    window_s: float
+    hop_s: float
+    sos: FloatArray | None
+    scaler: Scaler
+    scorer: Scorer
+    threshold: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def score_features(self, X: FloatArray) -> FloatArray:
+        """Scores (n,), high = abnormal, of unscaled feature rows X (n, d); each row alone decides its score."""
+        if X.shape[0] == 0:
+            return np.empty(0)
+        return self.scorer.score(self.scaler.transform(X))
