@@ -1,0 +1,102 @@
+"""What several commands share: progress bars on stderr, JSON results written whole or not at all, option types."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stream_occ.errors import UsageError
+
+REMEDY = "Give another path, or - for stdout"
+
+ProgressReport = Callable[[str, int, int], None]
+"""Called as report(stage, done, total): a stage is named by what it does ("Reading recordings"); total 0 is unknown."""
+
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", metavar="PATH", help="Write machine-readable results to PATH (- for stdout).")
+]
+
+
+@contextmanager
+def progress() -> Iterator[ProgressReport]:
+    """One bar a stage on stderr, drawn only where stderr is a terminal; yields report(stage, done, total)."""
+    if not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total or None)
+            bars.update(tasks[stage], completed=done, total=total or None)
+
+        yield report
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write `value` as JSON to `path`, whole or not at all; "-" is stdout.
+
+    NaN and infinity are refused (ValueError); a path that cannot be written is a UsageError.
+    """
+    text = json.dumps(value, indent=2, allow_nan=False, default=_plain) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        _write_whole(Path(path), text)
+    except OSError as error:
+        raise UsageError("--json", "name a file that can be written", f"{path} ({error.strerror})", REMEDY) from error
+
+
+def _write_whole(target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars and arrays as Python numbers and lists, paths as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON serialisable")
