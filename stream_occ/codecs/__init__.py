@@ -1,0 +1,65 @@
+"""Payload codecs, one file each, found by name: `load_codec("json").decode(payload, device_id=..., profile=...)`.
+
+A codec is a module with two functions, `decode` and `encode`; whatever it refuses is a PayloadError whose `reason`
+is one of `REASONS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Protocol, cast
+
+from stream_occ.codecs._common import (
+    MAX_ABS_ACC_MS2,
+    MAX_ABS_GYR_RADS,
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    MAX_SAMPLES,
+    MAX_STAMP_NS,
+    REASONS,
+    check_axes,
+)
+from stream_occ.errors import ConfigError
+from stream_occ.samples import DeviceProfile, SampleBlock
+
+__all__ = [
+    "MAX_ABS_ACC_MS2",
+    "MAX_ABS_GYR_RADS",
+    "MAX_DEPTH",
+    "MAX_PAYLOAD_BYTES",
+    "MAX_SAMPLES",
+    "MAX_STAMP_NS",
+    "REASONS",
+    "Codec",
+    "check_axes",
+    "codec_names",
+    "load_codec",
+]
+
+
+class Codec(Protocol):
+    """Turns the bytes of one message into sample blocks and back."""
+
+    def decode(self, payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[SampleBlock]:
+        """Blocks in SI units and right-handed axes; raises PayloadError and nothing else, whatever the bytes are."""
+
+    def encode(self, block: SampleBlock) -> bytes:
+        """One message, in SI units, that `decode` turns into the same block bit for bit."""
+
+
+def codec_names() -> tuple[str, ...]:
+    """Names of all codecs in this package, sorted."""
+    return tuple(sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_")))
+
+
+def load_codec(name: str) -> Codec:
+    """The codec called `name`; raises ConfigError for an unknown one.
+
+    >>> load_codec("json").__name__
+    'stream_occ.codecs.json'
+    """
+    known = codec_names()
+    if name not in known:
+        raise ConfigError("codec", "be one of " + ", ".join(known), repr(name)[:60], "Name a codec of this list")
+    return cast(Codec, import_module(f"{__name__}.{name}"))
