@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from stream_occ.samples import FloatArray, IntArray, Window
+from stream_occ.filtering import sos_filter, sos_initial_state
+from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
+from stream_occ.samples import FloatArray, IntArray, SampleBlock, Window
+
+_NO_SIGNALS: FloatArray = np.empty((6, 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,3 +59,95 @@ def as_batch(windows: WindowsLike) -> WindowBatch:
         signals[i, 3:] = window.gyr_rads.T
     t_start_ns = np.array([window.t_start_ns for window in windows], dtype=np.int64)
     return WindowBatch(tuple(window.device_id for window in windows), t_start_ns, rate_hz, signals)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowShape:
+    """length and hop of windows in samples, both at least 1, on a grid of rate_hz."""
+
+    rate_hz: float
+    n_samples: int
+    n_hop: int
+
+    @classmethod
+    def of(cls, *, rate_hz: float, window_s: float, hop_s: float) -> WindowShape:
+        """The shape nearest to a window length and hop in seconds."""
+        return cls(rate_hz, max(1, round(window_s * rate_hz)), max(1, round(hop_s * rate_hz)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutterState:
+    """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on.
+
+    `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it.
+    """
+
+    first: int = 0
+    next_start: int = 0
+    signals: FloatArray = _NO_SIGNALS
+    filter_state: FloatArray | None = None
+
+
+def push_chunk(
+    state: CutterState, chunk: GridChunk, *, device_id: str, shape: WindowShape, sos: FloatArray | None
+) -> tuple[CutterState, WindowBatch]:
+    """Filters the next grid samples of a stream and cuts the windows that they complete; a new segment starts afresh.
+
+    Window j of a segment starts at its grid sample j * n_hop. The batch is a view on the filtered signals: no sample
+    is copied per window.
+    """
+    if chunk.starts_segment:
+        state = CutterState(filter_state=None if sos is None else sos_initial_state(sos, chunk.values[0]))
+    values, filter_state = chunk.values, state.filter_state
+    if sos is not None and filter_state is not None:
+        values, filter_state = sos_filter(sos, values, filter_state)
+    signals = np.concatenate([state.signals, values.T], axis=1)
+    first, start = state.first, state.next_start
+    end = first + signals.shape[1]
+    n_windows = max(0, (end - shape.n_samples - start) // shape.n_hop + 1)
+    starts = start + shape.n_hop * np.arange(n_windows, dtype=np.int64)
+    if n_windows:
+        views = sliding_window_view(signals[:, start - first :], shape.n_samples, axis=1)
+        cut = views[:, :: shape.n_hop][:, :n_windows].transpose(1, 0, 2)
+    else:
+        cut = np.empty((0, 6, shape.n_samples))
+    t_start_ns = chunk.anchor_t_ns + grid_offset_ns(starts, shape.rate_hz)
+    batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut)
+    next_start = start + n_windows * shape.n_hop
+    keep_from = min(next_start, end)
+    tail = signals[:, keep_from - first :].copy()
+    return CutterState(keep_from, next_start, tail, filter_state), batch
+
+
+def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBatch:
+    """Batches one after another; without copying where there is but one."""
+    batches = [batch for batch in batches if len(batch)]
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return WindowBatch((), np.empty(0, dtype=np.int64), shape.rate_hz, np.empty((0, 6, shape.n_samples)))
+    return WindowBatch(
+        tuple(name for batch in batches for name in batch.device_ids),
+        np.concatenate([batch.t_start_ns for batch in batches]),
+        shape.rate_hz,
+        np.concatenate([batch.signals for batch in batches]),
+    )
+
+
+def cut_windows(
+    block: SampleBlock,
+    *,
+    rate_hz: float,
+    window_s: float,
+    hop_s: float,
+    sos: FloatArray | None = None,
+    settings: StreamSettings | None = None,
+) -> WindowBatch:
+    """All windows of a whole recording, by the very steps that a stream goes through; nothing is flushed at its end."""
+    shape = WindowShape.of(rate_hz=rate_hz, window_s=window_s, hop_s=hop_s)
+    _, chunks = resample(ResamplerState(), block, rate_hz=rate_hz, settings=settings or StreamSettings())
+    state, batches = CutterState(), []
+    for chunk in chunks:
+        state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
+        batches.append(batch)
+    return concatenate(batches, shape)

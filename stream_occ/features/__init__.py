@@ -13,7 +13,7 @@ __all__ = ["FeatureSet", "WindowBatch", "load"]
 
 
 class FeatureSet(Protocol):
-    """A named, versioned list of features of a window; a set lives in stream_occ/features/<name>.py as `FEATURE_SET`."""
+    """A named, versioned list of features of a window; one lives in stream_occ/features/<name>.py as `FEATURE_SET`."""
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class FeatureSet(Protocol):
         """The slowest sampling rate for which the set is defined (exclusive)."""
 
     def extract(self, windows: WindowsLike) -> FloatArray:
-        """Features (n, len(NAMES)) of windows, as given: filtering is the stream's work, done before windows are cut."""
+        """Features (n, len(NAMES)) of windows as given: filtering is the stream's work, done before they are cut."""
 
 
 def load(name: str) -> FeatureSet:

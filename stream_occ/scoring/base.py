@@ -46,7 +46,9 @@ def load_scorer(kind: str, arrays: Arrays, params: dict[str, Any]) -> Scorer:
 
     name = f"stream_occ.scoring.{kind}"
     if not kind.isidentifier() or kind in {"base", "model"}:
-        raise ModelError("model file: scorer", "be a known kind", repr(kind), "Install the version that wrote the model")
+        raise ModelError(
+            "model file: scorer", "be a known kind", repr(kind), "Install the version that wrote the model"
+        )
     try:
         module = import_module(name)
     except ModuleNotFoundError as error:

@@ -1,0 +1,271 @@
+"""Uniform samples from jittered, late, doubled, bursty and backward stamps; a hole stays a hole.
+
+Every rule speaks of single samples in the order in which they come, so that any cutting of a stream into messages
+gives the same grid, bit for bit, and only differences of stamps enter: shifting a stream in time changes nothing.
+
+1. Order. A sample waits until the newest stamp seen is `reorder_s` ahead of it; one that comes later than that is
+   refused and counted `late`; of equal stamps the first is kept, the rest are counted `duplicate`.
+2. Clock. After `CLOCK_RESET_SAMPLES` late samples in a row the device's clock has been set back: a new segment starts.
+3. Gap. Two samples more than `gap_s` apart end a segment; a shorter hole is interpolated and its grid points counted.
+4. Grid. Sample k of a segment lies at its first stamp + round(k 1e9 / rate_hz) ns; its value is on the straight line
+   between the two samples around it. Nothing is made up beyond the last sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock
+
+CLOCK_RESET_SAMPLES = 25  # half a second at 50 Hz: longer than any burst of stragglers in the recorded sets
+RATE_STAMPS = 65  # the measured rate is that of the last 64 intervals
+HOLE_STEPS = 2  # a hole is an interval of more than two grid steps: at least one grid point has no sample near it
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """gap_s > 0: the longest hole to be interpolated, s. reorder_s >= 0: how long a sample waits for stragglers, s."""
+
+    gap_s: float = 0.5
+    reorder_s: float = 0.0
+
+    @property
+    def gap_ns(self) -> int:
+        """gap_s in ns."""
+        return round(self.gap_s * NS_PER_S)
+
+    @property
+    def reorder_ns(self) -> int:
+        """reorder_s in ns."""
+        return round(self.reorder_s * NS_PER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCounters:
+    """What happened to a device's samples since its first one."""
+
+    n_samples: int = 0
+    late: int = 0
+    duplicate: int = 0
+    clock_reset: int = 0
+    gap: int = 0
+    interpolated: int = 0
+
+
+_NO_T: IntArray = np.empty(0, dtype=np.int64)
+_NO_V: FloatArray = np.empty((0, 6))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResamplerState:
+    """Where a device's stream stands. max_t_ns: newest stamp of this clock; last_*: newest released sample;
+    anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released."""
+
+    max_t_ns: int | None = None
+    late_run: int = 0
+    waiting_t_ns: IntArray = _NO_T
+    waiting: FloatArray = _NO_V
+    last_t_ns: int | None = None
+    last: FloatArray = _NO_V
+    anchor_t_ns: int = 0
+    n_grid: int = 0
+    recent_t_ns: IntArray = _NO_T
+    counters: StreamCounters = StreamCounters()
+
+    @property
+    def measured_rate_hz(self) -> float | None:
+        """Samples a second over the last 64 intervals of the segment; None before there are two samples."""
+        if self.recent_t_ns.size < 2:
+            return None
+        return (self.recent_t_ns.size - 1) * NS_PER_S / float(self.recent_t_ns[-1] - self.recent_t_ns[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridChunk:
+    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first` is the first one's place in its segment."""
+
+    anchor_t_ns: int
+    first: int
+    values: FloatArray
+
+    @property
+    def starts_segment(self) -> bool:
+        """True where a new segment begins: filters restart, no window reaches back."""
+        return self.first == 0
+
+
+def grid_offset_ns(k: IntArray | int, rate_hz: float) -> IntArray:
+    """Offset of grid sample k from its segment's first stamp, ns: round(k 1e9 / rate_hz)."""
+    offset: IntArray = np.rint(np.asarray(k, dtype=np.float64) * (NS_PER_S / rate_hz)).astype(np.int64)
+    return offset
+
+
+def resample(
+    state: ResamplerState, block: SampleBlock, *, rate_hz: float, settings: StreamSettings
+) -> tuple[ResamplerState, list[GridChunk]]:
+    """The grid samples that `block` completes, in order, and the state after it."""
+    chunks: list[GridChunk] = []
+    values = np.hstack([block.acc_ms2, block.gyr_rads])
+    n_before = state.counters.n_samples
+    for part, resets in _admit(state, block.t_ns, settings.reorder_ns):
+        if resets:
+            state = _reset_clock(state, rate_hz, settings, chunks)
+        t_ns, late, duplicate, late_run = part.t_ns, part.late, part.duplicate, part.late_run
+        state, released_t, released = _release(
+            state, t_ns[part.kept], values[part.rows][part.kept], settings.reorder_ns
+        )
+        counters = state.counters
+        state = replace(
+            state,
+            late_run=late_run,
+            counters=replace(counters, late=counters.late + late, duplicate=counters.duplicate + duplicate),
+        )
+        state = _interpolate(state, released_t, released, rate_hz, settings, chunks)
+    counters = replace(state.counters, n_samples=n_before + len(block))
+    return replace(state, counters=counters), chunks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A stretch of a block on one clock: which rows, which of them are kept, and how many were refused."""
+
+    rows: slice
+    t_ns: IntArray
+    kept: np.ndarray
+    late: int
+    duplicate: int
+    late_run: int
+
+
+def _admit(state: ResamplerState, t_ns: IntArray, reorder_ns: int) -> Iterator[tuple[_Part, bool]]:
+    """The block's rows sorted into kept, late and duplicate; a second part begins where the clock was set back."""
+    if t_ns.size == 0:
+        return
+    before = np.empty_like(t_ns)  # the newest stamp before each row
+    before[0] = t_ns[0] - 1 - reorder_ns if state.max_t_ns is None else state.max_t_ns
+    before[1:] = np.maximum(np.maximum.accumulate(t_ns[:-1]), before[0])
+    if bool(np.all(t_ns > before - reorder_ns)):
+        yield _Part(slice(0, t_ns.size), t_ns, np.ones(t_ns.size, dtype=np.bool_), 0, 0, 0), False
+        return
+    yield from _admit_one_by_one(int(before[0]), state.late_run, t_ns, reorder_ns)
+
+
+def _admit_one_by_one(newest: int, late_run: int, t_ns: IntArray, reorder_ns: int) -> Iterator[tuple[_Part, bool]]:
+    """As `_admit`, row by row: only blocks with a late or doubled stamp come here."""
+    start, late, duplicate, resets = 0, 0, 0, False
+    kept = np.zeros(t_ns.size, dtype=np.bool_)
+    for i, t in enumerate(t_ns.tolist()):
+        if t > newest - reorder_ns:
+            kept[i] = True
+            late_run = 0
+            newest = max(newest, t)
+        elif t == newest:  # only without a reorder buffer: with one, doubles are met when it is sorted
+            duplicate += 1
+        else:
+            late_run += 1
+            if late_run < CLOCK_RESET_SAMPLES:
+                late += 1
+                continue
+            yield _Part(slice(start, i), t_ns[start:i], kept[start:i], late, duplicate, 0), resets
+            start, late, duplicate, resets, late_run = i, 0, 0, True, 0
+            kept[i] = True
+            newest = t
+    yield _Part(slice(start, t_ns.size), t_ns[start:], kept[start:], late, duplicate, late_run), resets
+
+
+def _release(
+    state: ResamplerState, t_ns: IntArray, values: FloatArray, reorder_ns: int
+) -> tuple[ResamplerState, IntArray, FloatArray]:
+    """Adds accepted samples to those waiting; takes out, sorted and without doubles, those that wait no longer."""
+    if t_ns.size == 0:
+        return state, _NO_T, _NO_V
+    newest = int(t_ns.max()) if state.max_t_ns is None else max(state.max_t_ns, int(t_ns.max()))
+    state = replace(state, max_t_ns=newest)
+    if reorder_ns == 0:  # admitted stamps rise strictly
+        return state, t_ns, values
+    t_ns = np.concatenate([state.waiting_t_ns, t_ns])
+    values = np.concatenate([state.waiting, values])
+    order = np.argsort(t_ns, kind="stable")
+    t_ns, values = t_ns[order], values[order]
+    first = np.ones(t_ns.size, dtype=np.bool_)
+    first[1:] = t_ns[1:] != t_ns[:-1]
+    n_double = int(t_ns.size - first.sum())
+    t_ns, values = t_ns[first], values[first]
+    n_ready = int(np.searchsorted(t_ns, newest - reorder_ns, side="right"))
+    counters = replace(state.counters, duplicate=state.counters.duplicate + n_double)
+    state = replace(state, waiting_t_ns=t_ns[n_ready:].copy(), waiting=values[n_ready:].copy(), counters=counters)
+    return state, t_ns[:n_ready], values[:n_ready]
+
+
+def _reset_clock(
+    state: ResamplerState, rate_hz: float, settings: StreamSettings, chunks: list[GridChunk]
+) -> ResamplerState:
+    """Lets those waiting go on the old clock, then forgets it."""
+    state = _interpolate(state, state.waiting_t_ns, state.waiting, rate_hz, settings, chunks)
+    counters = replace(state.counters, clock_reset=state.counters.clock_reset + 1)
+    return ResamplerState(counters=counters)
+
+
+def _interpolate(
+    state: ResamplerState,
+    t_ns: IntArray,
+    values: FloatArray,
+    rate_hz: float,
+    settings: StreamSettings,
+    chunks: list[GridChunk],
+) -> ResamplerState:
+    """Cuts released samples at gaps and appends the grid samples that each stretch completes to `chunks`."""
+    if t_ns.size == 0:
+        return state
+    if state.last_t_ns is not None:
+        t_ns = np.concatenate([[state.last_t_ns], t_ns])
+        values = np.concatenate([state.last, values])
+    cuts = np.flatnonzero(np.diff(t_ns) > settings.gap_ns) + 1
+    bounds = [0, *cuts.tolist(), t_ns.size]
+    is_new = state.last_t_ns is None
+    anchor, n_grid, recent = state.anchor_t_ns, state.n_grid, state.recent_t_ns
+    interpolated = state.counters.interpolated
+    for start, stop in pairwise(bounds):
+        t, v = t_ns[start:stop], values[start:stop]
+        if start > 0 or is_new:
+            anchor, n_grid, recent = int(t[0]), 0, t[-RATE_STAMPS:]
+        else:
+            recent = np.concatenate([recent, t[1:]])[-RATE_STAMPS:]
+        chunk, n_holes = _grid(t, v, anchor, n_grid, rate_hz)
+        interpolated += n_holes
+        if len(chunk):
+            chunks.append(GridChunk(anchor, n_grid, chunk))
+            n_grid += len(chunk)
+    counters = replace(state.counters, gap=state.counters.gap + len(cuts), interpolated=interpolated)
+    return replace(
+        state,
+        last_t_ns=int(t_ns[-1]),
+        last=values[-1:].copy(),
+        anchor_t_ns=anchor,
+        n_grid=n_grid,
+        recent_t_ns=recent.copy(),
+        counters=counters,
+    )
+
+
+def _grid(t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float) -> tuple[FloatArray, int]:
+    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp, and how many of them fill holes."""
+    step_ns = NS_PER_S / rate_hz
+    last_k = int((int(t_ns[-1]) - anchor) / step_ns) + 1  # one too many at most
+    k = np.arange(n_grid, last_k + 1, dtype=np.int64)
+    offset = grid_offset_ns(k, rate_hz)
+    offset = offset[offset <= int(t_ns[-1]) - anchor]
+    if offset.size == 0:
+        return _NO_V, 0
+    rel = t_ns - anchor
+    left = np.searchsorted(rel, offset, side="right") - 1
+    right = np.minimum(left + 1, t_ns.size - 1)  # the last sample itself is met with weight 0
+    width = np.maximum(rel[right] - rel[left], 1)
+    weight = (offset - rel[left]) / width
+    holes = int(np.count_nonzero((width > HOLE_STEPS * step_ns) & (weight > 0)))
+    grid: FloatArray = v[left] + (v[right] - v[left]) * weight[:, None]
+    return grid, holes
