@@ -1,0 +1,245 @@
+"""The command line as a whole: finding commands, exit codes, one-line errors, what `--version` costs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_occ import __version__
+from stream_occ.cli import _commands, _common, run
+from stream_occ.errors import UsageError
+
+HEAVY = (
+    "numpy",
+    "scipy",
+    "sklearn",
+    "pandas",
+    "river",
+    "joblib",
+    "matplotlib",
+    "paho",
+    "pydantic",
+    "yaml",
+    "typer",
+    "rich",
+)
+
+ECHO = '''"""Say what was given.
+
+More about it.
+"""
+
+from typing import Annotated
+
+import typer
+
+EXAMPLES = ("stream-occ echo-it --times 2", "stream-occ echo-it --fail config")
+
+
+def command(times: Annotated[int, typer.Option(help="How often.")] = 1, fail: str = "") -> int:
+    """Say what was given, at length."""
+    from stream_occ.errors import ConfigError, ServiceError
+
+    if fail == "config":
+        raise ConfigError("ward.yaml: window.hop_s", "be in (0, 5]", "7.0", "Lower hop_s")
+    if fail == "service":
+        raise ServiceError("broker", "accept the login", "a refusal", "Check mqtt.username")
+    if fail == "bug":
+        raise KeyError("nobody\\nexpected this")
+    if fail == "keyboard":
+        raise KeyboardInterrupt
+    print("it " * times)
+    return 1 if fail == "code" else 0
+'''
+
+GROUP = '''"""Two verbs on one thing."""
+
+import typer
+
+app = typer.Typer()
+EXAMPLES = ("stream-occ thing check FILE",)
+
+
+@app.command()
+def check(file: str) -> int:
+    """Check a thing."""
+    return 2
+
+
+@app.command()
+def show() -> None:
+    """Show a thing."""
+    print("shown")
+'''
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command folder that holds two files, in the place of the package's own."""
+    (tmp_path / "echo_it.py").write_text(ECHO)
+    (tmp_path / "thing.py").write_text(GROUP)
+    (tmp_path / "_not_a_command.py").write_text("raise SystemError")
+    monkeypatch.setattr(_commands, "FOLDER", tmp_path)
+    monkeypatch.setattr("stream_occ.cli.__path__", [str(tmp_path)])
+    monkeypatch.delenv("STREAM_OCC_DEBUG", raising=False)
+    for name in ("echo_it", "thing"):
+        monkeypatch.delitem(sys.modules, f"stream_occ.cli.{name}", raising=False)
+    yield
+    for name in ("echo_it", "thing"):
+        sys.modules.pop(f"stream_occ.cli.{name}", None)
+
+
+def output(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one command line."""
+    code = run(argv)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.usefixtures("commands")
+class TestCommands:
+    """A folder of two command files."""
+
+    def test_a_command_is_a_file_found_by_its_name(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The list of commands is the list of files, with the first line of each docstring."""
+        code, out, _ = output(capsys, "--help")
+        assert code == 0
+        assert "  echo-it  Say what was given.\n  thing    Two verbs on one thing.\n" in out
+        assert "not-a-command" not in out
+
+    def test_no_command_prints_the_list_and_is_bad_usage(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A bare `stream-occ` in a script is a mistake, for a person it is a question."""
+        code, out, _ = output(capsys)
+        assert code == 2
+        assert "Commands:" in out
+
+    def test_command_runs_with_its_options(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Options reach the function, its output is left alone."""
+        assert output(capsys, "echo-it", "--times", "2") == (0, "it it \n", "")
+
+    def test_help_of_a_command_ends_with_its_examples(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each example keeps its own line."""
+        for argv in (["echo-it", "--help"], ["help", "echo-it"]):
+            code, out, _ = output(capsys, *argv)
+            assert code == 0
+            assert "Say what was given, at length." in out
+            assert "Examples:" in out
+            assert "    stream-occ echo-it --times 2\n    stream-occ echo-it --fail config\n" in out
+
+    def test_groups_have_verbs(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """`app` in a command file is a group; examples show on its own help and on each verb's."""
+        assert output(capsys, "thing", "show") == (0, "shown\n", "")
+        assert output(capsys, "thing", "check", "file")[0] == 2
+        for argv in (["thing", "--help"], ["thing", "check", "--help"]):
+            assert "stream-occ thing check FILE" in output(capsys, *argv)[1]
+
+    @pytest.mark.parametrize(
+        ("fail", "code", "line"),
+        [
+            ("config", 2, "stream-occ: ward.yaml: window.hop_s: must be in (0, 5]; got 7.0. Lower hop_s.\n"),
+            ("service", 1, "stream-occ: broker: must accept the login; got a refusal. Check mqtt.username.\n"),
+            ("keyboard", 130, ""),
+        ],
+    )
+    def test_errors_are_one_line_and_an_exit_code(
+        self, fail: str, code: int, line: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The line says where, what must hold, what came and what to do; the class decides the code."""
+        assert output(capsys, "echo-it", "--fail", fail) == (code, "", line)
+
+    def test_unexpected_error_is_one_line_and_names_the_debug_switch(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Users see no traceback, developers get it on request."""
+        code, _, err = output(capsys, "echo-it", "--fail", "bug")
+        assert code == 1
+        assert err.count("\n") == 1
+        assert "unexpected error: KeyError" in err
+        assert "(set STREAM_OCC_DEBUG=1 for the traceback)" in err
+        monkeypatch.setenv("STREAM_OCC_DEBUG", "1")
+        with pytest.raises(KeyError):
+            run(["echo-it", "--fail", "bug"])
+
+    def test_returned_number_is_the_exit_code(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A command may say that the thing failed by returning 1."""
+        assert output(capsys, "echo-it", "--fail", "code")[0] == 1
+
+    def test_unknown_command_suggests_the_nearest(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A slip of the finger gets the right name."""
+        code, _, err = output(capsys, "ehco-it")
+        assert (code, err) == (2, "stream-occ: unknown command 'ehco-it'. Did you mean 'echo-it'?\n")
+        code, _, err = output(capsys, "qqqqqq")
+        assert (code, err) == (2, "stream-occ: unknown command 'qqqqqq'. See 'stream-occ --help'.\n")
+
+    def test_unknown_option_is_bad_usage(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """typer's own complaint comes through with code 2."""
+        code, _, err = output(capsys, "echo-it", "--tmies", "2")
+        assert code == 2
+        assert "No such option: --tmies" in err
+
+
+@pytest.mark.parametrize("name", _commands.command_names())
+def test_every_command_has_short_help_and_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` of each command shows whole command lines that begin with its name."""
+    short = _commands.short_help(name)
+    assert short
+    assert len(short) < 100
+    code, out, _ = output(capsys, name, "--help")
+    assert code == 0
+    assert "Examples:" in out
+    assert f"    stream-occ {name}" in out
+
+
+def test_version_imports_nothing_heavy() -> None:
+    """`python -m stream_occ --version` loads neither numpy nor the MQTT client nor typer, and prints the version."""
+    argv = [sys.executable, "-X", "importtime", "-m", "stream_occ", "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout == f"stream-occ {__version__}\n"
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "stream_occ" in imported
+    assert imported.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("name", ["--help", *(f"{name} --help" for name in _commands.command_names())])
+def test_help_imports_neither_numpy_nor_the_mqtt_client(name: str) -> None:
+    """Heavy imports live inside the functions of the commands."""
+    code = (
+        f"import sys; from stream_occ.cli import run; run({name.split()!r}); "
+        "bad = {'numpy', 'scipy', 'sklearn', 'paho', 'matplotlib', 'pandas'} & set(sys.modules); "
+        "sys.exit(f'imports {sorted(bad)}' if bad else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_write_json_replaces_the_file_whole_or_not_at_all(tmp_path: Path) -> None:
+    """NaN is refused and what stood there before stays; nothing else is left in the folder."""
+    path = tmp_path / "new" / "out.json"
+    _common.write_json(path, {"a": np.float64(0.5), "b": np.arange(2), "c": Path("x")})
+    assert json.loads(path.read_text()) == {"a": 0.5, "b": [0, 1], "c": "x"}
+    with pytest.raises(ValueError, match="JSON compliant"):
+        _common.write_json(path, {"a": float("nan")})
+    assert json.loads(path.read_text())["a"] == 0.5
+    assert [p.name for p in path.parent.iterdir()] == ["out.json"]
+
+
+def test_write_json_to_a_path_that_cannot_be_is_bad_usage(tmp_path: Path) -> None:
+    """A folder in the way gives one line with the remedy."""
+    with pytest.raises(UsageError, match=r"--json: must name a file that can be written; got .*\(Is a directory\)"):
+        _common.write_json(tmp_path, {})
+
+
+def test_write_json_dash_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json -` feeds a pipe."""
+    _common.write_json("-", [1])
+    assert json.loads(capsys.readouterr().out) == [1]
+
+
+def test_progress_is_silent_where_stderr_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Logs of scheduled runs hold no control characters."""
+    with _common.progress() as report:
+        report("Reading recordings", 1, 2)
+    assert capsys.readouterr() == ("", "")
