@@ -1,0 +1,137 @@
+"""Recordings to trials: windows cut by the stream's own machinery, features, and what the truth says of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_occ import features
+from stream_occ.errors import ConfigError
+from stream_occ.evaluation.metrics import BoolArray
+from stream_occ.evaluation.protocol import Trial
+from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording
+from stream_occ.windowing import WindowBatch, cut_windows
+
+ProgressReport = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """How a stream becomes feature vectors; methods that share one share the features of a run."""
+
+    feature_set: str = "khan31r"
+    rate_hz: float = 50.0
+    window_s: float = 5.0
+    hop_s: float = 0.5
+
+    def design_filter(self) -> FloatArray | None:
+        """Second-order sections of the feature set's first-order Butterworth low-pass; None where it has no filter."""
+        chosen = features.load(self.feature_set)
+        if self.rate_hz <= chosen.min_rate_hz:
+            raise ConfigError(
+                "rate_hz", f"be above {chosen.min_rate_hz} for {self.feature_set}", str(self.rate_hz), "Raise the rate"
+            )
+        if chosen.lowpass_hz is None:
+            return None
+        from scipy.signal import butter
+
+        sos: FloatArray = butter(1, chosen.lowpass_hz, fs=self.rate_hz, output="sos")
+        return sos
+
+    def cut(self, recording: Recording) -> WindowBatch:
+        """Filtered windows of a recording."""
+        return cut_windows(
+            recording.block,
+            rate_hz=self.rate_hz,
+            window_s=self.window_s,
+            hop_s=self.hop_s,
+            sos=self.design_filter(),
+        )
+
+
+def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
+    """What evaluation keeps of a recording. Windows of non-finite features are left out, as the pipeline does."""
+    batch = front_end.cut(recording)
+    chosen = features.load(front_end.feature_set)
+    X = np.empty((0, len(chosen.NAMES)))
+    if len(batch):
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = chosen.extract(batch)
+    kept = np.isfinite(X).all(axis=1)
+    t_start_ns = batch.t_start_ns[kept]
+    t_end_ns = t_start_ns + round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
+    block = recording.block
+    span_ns = int(block.t_ns.max() - block.t_ns.min()) if len(block) else 0
+    return Trial(
+        name=recording.name,
+        subject=recording.subject,
+        is_fall=recording.is_fall,
+        duration_s=span_ns / NS_PER_S,
+        fall_ns=fall_instants(recording),
+        X=X[kept],
+        peak_acc_ms2=peaks(block.t_ns, block.acc_ms2, t_start_ns, t_end_ns),
+        t_end_ns=t_end_ns,
+        overlaps_fall=overlaps(recording, t_start_ns, t_end_ns),
+    )
+
+
+def overlaps(recording: Recording, t_start_ns: IntArray, t_end_ns: IntArray) -> BoolArray:
+    """Which windows overlap the annotated fall; without an annotation every window of a fall recording."""
+    if not recording.is_fall or recording.fall_interval_ns is None:
+        return np.full(t_start_ns.shape, recording.is_fall)
+    start_ns, end_ns = recording.fall_interval_ns
+    return (t_start_ns <= end_ns) & (t_end_ns >= start_ns)
+
+
+def fall_instants(recording: Recording) -> tuple[int, int] | None:
+    """(start, end) of a fall as far as known: annotated, else twice the instant of the largest |a|; None if no fall."""
+    if not recording.is_fall:
+        return None
+    if recording.fall_interval_ns is not None:
+        return recording.fall_interval_ns
+    if not len(recording.block):
+        return None
+    impact = int(recording.block.t_ns[np.argmax(_magnitude(recording.block.acc_ms2))])
+    return impact, impact
+
+
+def peaks(t_ns: IntArray, acc_ms2: FloatArray, t_start_ns: IntArray, t_end_ns: IntArray) -> FloatArray:
+    """Largest |a| (m/s2) of the recorded, unfiltered samples from t_start_ns to t_end_ns; 0 where there is none."""
+    order = np.argsort(t_ns, kind="stable")
+    magnitude, t_sorted = _magnitude(acc_ms2)[order], t_ns[order]
+    first = np.searchsorted(t_sorted, t_start_ns, "left")
+    last = np.searchsorted(t_sorted, t_end_ns, "right")
+    return np.array([magnitude[i:j].max(initial=0.0) for i, j in zip(first, last, strict=True)])
+
+
+def extract_trials(
+    recordings: Iterable[Recording],
+    front_ends: Iterable[FrontEnd],
+    *,
+    n_jobs: int,
+    n_expected: int = 0,
+    progress: ProgressReport = lambda stage, done, total: None,
+) -> dict[FrontEnd, list[Trial]]:
+    """Trials of all recordings for each front end, in one pass: only a few recordings are in memory at a time."""
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    wanted = list(dict.fromkeys(front_ends))
+    trials: dict[FrontEnd, list[Trial]] = {front_end: [] for front_end in wanted}
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch=2 * effective_n_jobs(n_jobs))
+    found: Iterator[list[Trial]] = parallel(delayed(_extract_all)(recording, wanted) for recording in recordings)
+    for n, of_recording in enumerate(found, start=1):
+        for front_end, trial in zip(wanted, of_recording, strict=True):
+            trials[front_end].append(trial)
+        progress("Extracting features", n, n_expected)
+    return trials
+
+
+def _extract_all(recording: Recording, front_ends: list[FrontEnd]) -> list[Trial]:
+    return [extract_trial(recording, front_end) for front_end in front_ends]
+
+
+def _magnitude(acc_ms2: FloatArray) -> FloatArray:
+    magnitude: FloatArray = np.sqrt((acc_ms2**2).sum(axis=1))
+    return magnitude

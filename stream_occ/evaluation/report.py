@@ -1,0 +1,194 @@
+"""One run: every method through the folds, its figures, and the report that the command writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stream_occ.evaluation import metrics
+from stream_occ.evaluation.alarms import S_PER_HOUR, outcomes
+from stream_occ.evaluation.metrics import Figure, figure_of, resample_people
+from stream_occ.evaluation.protocol import (
+    Fold,
+    Job,
+    Method,
+    Trial,
+    assign_groups,
+    folds,
+    kinds_of_people,
+    plan,
+    pool_trials,
+    pool_windows,
+)
+from stream_occ.events import EventPolicy
+from stream_occ.samples import FloatArray, IntArray
+
+ProgressReport = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a run is asked for. reject_share of training people's normals; alarms an hour; seed of groups and fits."""
+
+    reject_share: float = 0.05
+    max_false_alarms_per_hour: float = 1.0
+    seed: int = 0
+    policy: EventPolicy = field(default_factory=EventPolicy)
+    n_resamples: int = metrics.N_RESAMPLES
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """All figures of one method."""
+
+    figures: Mapping[str, Figure]
+    n_false_alarms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Figures by name, and the number of false alarms behind their rate."""
+        return {name: figure.to_json() for name, figure in self.figures.items()} | {
+            "n_false_alarms": self.n_false_alarms
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The report of a run. n_unscored: recordings too short for one window; adl_hours: length of the normal ones."""
+
+    dataset: str
+    n_recordings: int
+    n_falls: int
+    n_people: int
+    n_unscored: int
+    adl_hours: float
+    seed: int
+    results: Mapping[str, MethodResult]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON report; holds no NaN: a figure that the data do not give is null."""
+        return {
+            "dataset": self.dataset,
+            "n_recordings": self.n_recordings,
+            "n_falls": self.n_falls,
+            "n_people": self.n_people,
+            "n_unscored": self.n_unscored,
+            "adl_hours": self.adl_hours,
+            "seed": self.seed,
+            "results": {key: result.to_json() for key, result in self.results.items()},
+        }
+
+
+def evaluate(
+    dataset: str,
+    trials_of: Mapping[str, Sequence[Trial]],
+    methods: Sequence[Method],
+    protocol: Protocol = Protocol(),
+    *,
+    n_jobs: int = 1,
+    progress: ProgressReport = lambda stage, done, total: None,
+) -> Evaluation:
+    """Runs every method through the five folds; trials_of holds the recordings as each method's front end sees them.
+
+    The counts at the top of the report are those of the first method's front end.
+    """
+    trials = trials_of[methods[0].key]
+    group_of = assign_groups(kinds_of_people(trials), seed=protocol.seed)
+    found = score_folds(trials_of, methods, group_of, seed=protocol.seed, n_jobs=n_jobs, progress=progress)
+    kinds = kinds_of_people(trials)
+    weights = resample_people(
+        [str(kind) for kind in kinds.values()], n_resamples=protocol.n_resamples, seed=protocol.seed
+    )
+    results = {}
+    for n, method in enumerate(methods, start=1):
+        results[method.key] = measure(trials_of[method.key], found[method.key], protocol, list(kinds), weights)
+        progress("Measuring", n, len(methods))
+    return Evaluation(
+        dataset=dataset,
+        n_recordings=len(trials),
+        n_falls=sum(trial.is_fall for trial in trials),
+        n_people=len(kinds),
+        n_unscored=sum(len(trial) == 0 for trial in trials),
+        adl_hours=sum(trial.duration_s for trial in trials if not trial.is_fall) / S_PER_HOUR,
+        seed=protocol.seed,
+        results=results,
+    )
+
+
+def score_folds(
+    trials_of: Mapping[str, Sequence[Trial]],
+    methods: Sequence[Method],
+    group_of: Mapping[str, int],
+    *,
+    seed: int,
+    n_jobs: int,
+    progress: ProgressReport = lambda stage, done, total: None,
+) -> dict[str, list[Fold]]:
+    """Folds of every method. Each fit runs on one BLAS thread, so that n_jobs changes no bit of a score."""
+    from joblib import Parallel, delayed
+
+    tasks = [(method, job) for method in methods for job in plan(trials_of[method.key], group_of)]
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
+    running = parallel(delayed(run_job)(method, job, trials_of[method.key], seed) for method, job in tasks)
+    scores: dict[str, list[tuple[Job, list[FloatArray]]]] = {method.key: [] for method in methods}
+    progress("Fitting and scoring", 0, len(tasks))
+    for n, ((method, job), found) in enumerate(zip(tasks, running, strict=True), start=1):
+        scores[method.key].append((job, found))
+        progress("Fitting and scoring", n, len(tasks))
+    return {key: folds(trials_of[key], group_of, own) for key, own in scores.items()}
+
+
+def run_job(method: Method, job: Job, trials: Sequence[Trial], seed: int) -> list[FloatArray]:
+    """One fit and its scores, on one BLAS thread."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return job.run(method, trials, seed)
+
+
+def measure(
+    trials: Sequence[Trial], found: Sequence[Fold], protocol: Protocol, people: Sequence[str], weights: IntArray
+) -> MethodResult:
+    """All figures of one method from its folds."""
+    person_of = {person: i for i, person in enumerate(people)}
+    by_trial = pool_trials(trials, found, person_of, protocol.reject_share)
+    by_window = pool_windows(trials, found, person_of, protocol.reject_share)
+    values = {
+        "trial_auc": metrics.auc(by_trial, weights),
+        "trial_sensitivity_at_1pct": metrics.sensitivity_at_share(by_trial, weights, 0.01),
+        "trial_sensitivity_at_5pct": metrics.sensitivity_at_share(by_trial, weights, 0.05),
+        "trial_gmean": metrics.gmean(by_trial, weights),
+        "window_auc": metrics.auc(by_window, weights),
+        "window_gmean": metrics.gmean(by_window, weights),
+    }
+    of_pipeline, n_false_alarms = _pipeline_values(trials, found, protocol, person_of, weights)
+    figures = {name: figure_of(own) for name, own in (values | of_pipeline).items()}
+    return MethodResult(figures, n_false_alarms)
+
+
+def _pipeline_values(
+    trials: Sequence[Trial],
+    found: Sequence[Fold],
+    protocol: Protocol,
+    person_of: Mapping[str, int],
+    weights: IntArray,
+) -> tuple[dict[str, FloatArray], int]:
+    """Values of the pipeline figures for each row of weights, and the number of false alarms."""
+    decided = outcomes(trials, found, protocol.policy, protocol.max_false_alarms_per_hour)
+    tallies = np.zeros((4, len(person_of)))  # falls, falls flagged, false alarms, hours of normal activity
+    delays, delayed_person = [], []
+    for i, own in decided.items():
+        person, trial = person_of[trials[i].subject], trials[i]
+        hours = 0.0 if trial.is_fall else trial.duration_s / S_PER_HOUR
+        tallies[:, person] += (trial.is_fall, own.is_flagged, own.n_false_alarms, hours)
+        if own.delay_s is not None:
+            delays.append(own.delay_s)
+            delayed_person.append(person)
+    values = {
+        "fall_sensitivity": metrics.rate_per(tallies[1], tallies[0], weights),
+        "false_alarms_per_hour": metrics.rate_per(tallies[2], tallies[3], weights),
+        "median_delay_s": metrics.median_of(np.array(delays), np.array(delayed_person, dtype=np.int64), weights),
+    }
+    return values, int(tallies[2].sum())
