@@ -14,7 +14,7 @@ import numpy as np
 from stream_occ.events import EventPolicy, EventState, push
 from stream_occ.quality import rest_fault, rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import Alert, Decision, FloatArray, SampleBlock
+from stream_occ.samples import Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, concatenate, push_chunk
 
@@ -138,7 +138,7 @@ class Pipeline:
             if np.isnan(score):  # no verdict, least of all a normal one
                 continue
             t_end_ns = int(batch.t_start_ns[i]) + round((batch.n_samples - 1) * 1e9 / batch.rate_hz)
-            label = "outlier" if score > model.threshold else "normal"
+            label: Label = "outlier" if score > model.threshold else "normal"
             last = Decision(batch.device_ids[i], t_end_ns, score, model.threshold, label, model.model_id)
             decisions.append(last)
             events, alert = push(events, last, self.policy)

@@ -14,7 +14,7 @@ gives the same grid, bit for bit, and only differences of stamps enter: shifting
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -67,13 +67,13 @@ class ResamplerState:
 
     max_t_ns: int | None = None
     late_run: int = 0
-    waiting_t_ns: IntArray = _NO_T
-    waiting: FloatArray = _NO_V
+    waiting_t_ns: IntArray = field(default_factory=lambda: _NO_T)
+    waiting: FloatArray = field(default_factory=lambda: _NO_V)
     last_t_ns: int | None = None
-    last: FloatArray = _NO_V
+    last: FloatArray = field(default_factory=lambda: _NO_V)
     anchor_t_ns: int = 0
     n_grid: int = 0
-    recent_t_ns: IntArray = _NO_T
+    recent_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     counters: StreamCounters = StreamCounters()
 
     @property
@@ -86,7 +86,7 @@ class ResamplerState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridChunk:
-    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first` is the first one's place in its segment."""
+    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: the first one's place in its segment."""
 
     anchor_t_ns: int
     first: int

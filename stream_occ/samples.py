@@ -76,7 +76,7 @@ class Window:
     @property
     def t_end_ns(self) -> int:
         """Stamp of the last sample, ns."""
-        return self.t_start_ns + round((self.acc_ms2.shape[0] - 1) * NS_PER_S / self.rate_hz)
+        return self.t_start_ns + int(round((self.acc_ms2.shape[0] - 1) * NS_PER_S / self.rate_hz))
 
 
 Label = Literal["normal", "outlier"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -84,7 +84,7 @@ class CutterState:
 
     first: int = 0
     next_start: int = 0
-    signals: FloatArray = _NO_SIGNALS
+    signals: FloatArray = field(default_factory=lambda: _NO_SIGNALS)
     filter_state: FloatArray | None = None
 
 

@@ -1,0 +1,43 @@
+"""Strategies for hostile sample streams and for ways to cut them."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import strategies as st
+
+from stream_occ.samples import SampleBlock
+
+MS = 1_000_000
+
+
+@st.composite
+def stamps(draw, max_size=160):
+    """Stamps that jitter, repeat, jump back, leave holes: ns, from 0 on."""
+    steps = draw(
+        st.lists(
+            st.one_of(
+                st.integers(15, 25),  # jitter round 50 Hz
+                st.sampled_from([0, 0, 1, 2, 100]),  # doubles and bursts
+                st.sampled_from([-20, -60, -700]),  # stragglers and jumps back
+                st.sampled_from([499, 500, 501, 2000]),  # holes around gap_s
+            ),
+            min_size=1,
+            max_size=max_size,
+        )
+    )
+    return np.cumsum(np.array(steps, dtype=np.int64)) * MS
+
+
+def block_of(t_ns, seed=0, device_id="dev"):
+    """A block with random signals at the given stamps."""
+    values = np.random.default_rng(seed).normal(size=(len(t_ns), 6)) * 9
+    return SampleBlock(device_id, np.asarray(t_ns, dtype=np.int64), values[:, :3], values[:, 3:])
+
+
+def cut(block, points):
+    """The block cut at the given row numbers, in order; empty pieces are left in."""
+    bounds = [0, *sorted(min(p, len(block)) for p in points), len(block)]
+    return [
+        SampleBlock(block.device_id, block.t_ns[a:b], block.acc_ms2[a:b], block.gyr_rads[a:b])
+        for a, b in pairwise(bounds)
+    ]

@@ -1,0 +1,102 @@
+"""Any cutting of a stream into messages and steps, any restart point: the same grid, windows, decisions, alerts."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_occ.checkpoint import dump_state, load_state
+from stream_occ.events import EventPolicy
+from stream_occ.filtering import butter1_lowpass_sos
+from stream_occ.pipeline import Pipeline
+from stream_occ.resampling import ResamplerState, StreamSettings, resample
+from stream_occ.samples import SampleBlock
+from stream_occ.windowing import cut_windows
+from tests.property.streams import block_of, cut, stamps
+from tests.reference.resampling_loop import resample_loop
+from tests.unit.toy_model import toy_model
+
+SETTINGS = st.sampled_from([StreamSettings(), StreamSettings(reorder_s=0.1), StreamSettings(gap_s=0.2, reorder_s=1.0)])
+RATES = st.sampled_from([50.0, 31.25, 100.0])
+
+
+def grid_of(blocks, rate_hz, stream):
+    """Segments [(anchor, values)] and counters that the resampler makes of blocks, one after another."""
+    state, segments = ResamplerState(), []
+    for block in blocks:
+        state, chunks = resample(state, block, rate_hz=rate_hz, settings=stream)
+        for chunk in chunks:
+            if chunk.starts_segment:
+                segments.append((chunk.anchor_t_ns, []))
+            segments[-1][1].append(chunk.values)
+    return [(anchor, np.concatenate(parts)) for anchor, parts in segments], state
+
+
+@given(stamps(), st.lists(st.integers(0, 160), max_size=8), RATES, SETTINGS)
+def test_resampler_equals_its_loop_twin_for_any_cutting(t_ns, points, rate_hz, stream):
+    """Values, anchors and counters equal those of a loop over single samples, bit for bit."""
+    block = block_of(t_ns)
+    expected, counted = resample_loop(
+        t_ns,
+        np.hstack([block.acc_ms2, block.gyr_rads]),
+        rate_hz=rate_hz,
+        gap_s=stream.gap_s,
+        reorder_s=stream.reorder_s,
+    )
+    segments, state = grid_of(cut(block, points), rate_hz, stream)
+    assert [anchor for anchor, _ in segments] == [anchor for anchor, _ in expected]
+    for (_, made), (_, wanted) in zip(segments, expected, strict=True):
+        np.testing.assert_array_equal(made, wanted)
+    assert {name: getattr(state.counters, name) for name in counted} == counted
+    assert state.counters.n_samples == len(block)
+
+
+@given(stamps(), st.integers(-(10**18), 10**18), SETTINGS)
+def test_shifting_a_stream_in_time_changes_no_value(t_ns, shift_ns, stream):
+    """Replayed today or recorded last year, the grid has the same bits."""
+    block = block_of(t_ns)
+    moved = SampleBlock("dev", block.t_ns + shift_ns, block.acc_ms2, block.gyr_rads)
+    here, _ = grid_of([block], 50.0, stream)
+    there, _ = grid_of([moved], 50.0, stream)
+    assert [anchor + shift_ns for anchor, _ in here] == [anchor for anchor, _ in there]
+    for (_, a), (_, b) in zip(here, there, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@given(stamps(), st.lists(st.integers(0, 160), max_size=6), SETTINGS, st.integers(0, 5), st.booleans(), st.booleans())
+@settings(max_examples=150)
+def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
+    t_ns, points, stream, restart_at, with_ticks, with_filter
+):
+    """One block or many, ticks between or none, a restart from bytes anywhere: equal decisions, alerts and state."""
+    sos = butter1_lowpass_sos(20.0, 50.0) if with_filter else None
+    policy = EventPolicy(k=1, n=2, clear_after_s=0.2, refractory_s=0.3)
+    pipeline = Pipeline(toy_model(sos=sos), stream, policy)
+    blocks = [block_of(t_ns, seed=1, device_id="a"), block_of(t_ns[::-1], seed=2, device_id="b")]
+    whole_state, whole_decisions, whole_alerts = pipeline.step(pipeline.initial(), blocks, 0)
+    state, decisions, alerts = pipeline.initial(), [], []
+    for i, pieces in enumerate(zip(cut(blocks[0], points), cut(blocks[1], points[::-1]), strict=True)):
+        if with_ticks:
+            state, none, nothing = pipeline.step(state, [], 10**19 + i)
+            assert (none, nothing) == ([], [])
+        if i == restart_at:
+            state = load_state(dump_state(state))
+        state, made, changes = pipeline.step(state, pieces, i)
+        decisions += made
+        alerts += changes
+    for device in ("a", "b"):
+        assert [d for d in decisions if d.device_id == device] == [d for d in whole_decisions if d.device_id == device]
+        assert [a for a in alerts if a.device_id == device] == [a for a in whole_alerts if a.device_id == device]
+    assert dump_state(state) == dump_state(whole_state)
+
+
+@given(stamps(), SETTINGS)
+def test_offline_windows_are_those_of_the_stream(t_ns, stream):
+    """`cut_windows` over a recording and the pipeline fed sample by sample make the same windows."""
+    block = block_of(t_ns)
+    pipeline = Pipeline(toy_model(), stream)
+    batch = cut_windows(block, rate_hz=50.0, window_s=0.4, hop_s=0.1, settings=stream)
+    state, ends = pipeline.initial(), []
+    for piece in cut(block, range(len(block))):
+        state, decisions, _ = pipeline.step(state, [piece], 0)
+        ends += [d.t_end_ns for d in decisions]
+    assert ends == [int(t) + 19 * 20_000_000 for t in batch.t_start_ns]

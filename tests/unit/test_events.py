@@ -1,0 +1,103 @@
+"""The first event engine: when an alert is raised, grown, resolved, re-opened."""
+
+import pytest
+
+from stream_occ.events import EventPolicy, EventState, push
+from stream_occ.samples import Decision
+
+S = 1_000_000_000
+POLICY = EventPolicy(k=2, n=3, clear_after_s=10.0, refractory_s=30.0)
+
+
+def play(flags, policy=POLICY, start_s=0.0, state=None, hop_s=1.0):
+    """Alerts (second, state, seq, alert) that a row of flagged (1) and normal (0) windows makes, and the last state."""
+    state, made = state or EventState(), []
+    for i, flag in enumerate(flags):
+        t_ns = int((start_s + i * hop_s) * S)
+        score = 2.0 if flag else 0.5
+        decision = Decision("dev", t_ns, score, 1.0, "outlier" if flag else "normal", "m")
+        state, alert = push(state, decision, policy)
+        if alert is not None:
+            made.append((t_ns / S, alert.state, alert.seq, alert))
+    return made, state
+
+
+def test_k_of_n_flagged_windows_raise_one_alarm():
+    """Two flags within three windows raise; further flags grow the same alert."""
+    made, state = play([0, 1, 0, 1, 1, 1])
+    assert [(t, s, n) for t, s, n, _ in made] == [(3.0, "alarm", 0)]
+    assert state.alert.n_flagged == 4
+
+
+@pytest.mark.parametrize("flags", [[1, 0, 0, 1, 0, 0, 1], [0] * 20])
+def test_fewer_than_k_of_n_raise_nothing(flags):
+    """Flags further apart than n windows never add up."""
+    assert play(flags)[0] == []
+
+
+def test_alarm_resolves_after_quiet_and_not_before():
+    """Ten seconds after the last flagged window, and only by a normal window that comes then."""
+    made, _ = play([1, 1] + [0] * 12)
+    assert [(t, s, n) for t, s, n, _ in made] == [(1.0, "alarm", 0), (11.0, "resolved", 1)]
+
+
+def test_silent_device_leaves_its_alert_open():
+    """Without samples nothing clears: the state after the alarm is still alarm."""
+    _, state = play([1, 1])
+    assert state.state == "alarm"
+
+
+def test_burst_soon_after_resolution_reopens_the_same_alert():
+    """Within refractory_s of the last flag it is the same fall: same id, next seq, and it is published."""
+    made, state = play([1, 1] + [0] * 12)
+    again, _ = play([1, 1], start_s=25.0, state=state)
+    assert [(s, n) for _, s, n, _ in again] == [("alarm", 2)]
+    assert again[0][3].alert_id == made[0][3].alert_id
+    assert again[0][3].reasons == ("k_of_n", "reopened")
+
+
+def test_burst_long_after_resolution_is_a_new_alert():
+    """Beyond refractory_s the id is new and seq starts at 0."""
+    made, state = play([1, 1] + [0] * 12)
+    again, _ = play([1, 1], start_s=60.0, state=state)
+    assert [(s, n) for _, s, n, _ in again] == [("alarm", 0)]
+    assert again[0][3].alert_id != made[0][3].alert_id
+
+
+def test_flag_from_before_a_long_silence_does_not_count():
+    """Taking the device off yesterday and putting it on today is no burst."""
+    _, state = play([1])
+    made, _ = play([1], start_s=86_400.0, state=state)
+    assert made == []
+
+
+def test_flags_across_a_short_gap_still_add_up():
+    """A dropout between two flagged windows does not make the engine look away."""
+    _, state = play([1])
+    made, _ = play([1], start_s=5.0, state=state)
+    assert [s for _, s, _, _ in made] == ["alarm"]
+
+
+def test_alert_id_is_the_same_for_the_same_data():
+    """Replaying a recording gives the same ids: receivers can drop doubles."""
+    assert play([1, 1])[0][0][3] == play([1, 1])[0][0][3]
+
+
+def test_alert_carries_its_evidence():
+    """Flagged windows, peak, threshold and instants are in the alert."""
+    alert = play([0, 1, 1])[0][0][3]
+    assert alert.evidence == {
+        "n_flagged_windows": 2,
+        "peak_score": 2.0,
+        "threshold": 1.0,
+        "t_first_flagged_ns": 1 * S,
+        "t_last_flagged_ns": 2 * S,
+    }
+    assert (alert.severity, alert.score, alert.model_id) == ("critical", 2.0, "m")
+
+
+def test_clock_set_back_does_not_keep_an_alert_open_for_good():
+    """Quiet is counted anew on the new clock instead of waiting for the old one to be caught up."""
+    _, state = play([1, 1], start_s=100_000.0)
+    made, _ = play([0] * 15, start_s=0.0, state=state)
+    assert [(t, s) for t, s, _, _ in made] == [(10.0, "resolved")]

@@ -1,0 +1,124 @@
+"""The pure step: what a batch of blocks of several devices turns into."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_occ.checkpoint import dump_state, load_state
+from stream_occ.errors import DataError
+from stream_occ.events import EventPolicy
+from stream_occ.pipeline import Pipeline
+from stream_occ.samples import SampleBlock
+from tests.unit.toy_model import ToyFeatures, toy_model
+
+MS = 1_000_000
+
+
+def worn(device_id, n=100, acc_x=0.0, acc_z=9.81, start_ms=0):
+    """A still device at 50 Hz for n samples."""
+    acc = np.tile([acc_x, 0.0, acc_z], (n, 1))
+    return SampleBlock(device_id, (start_ms + np.arange(n) * 20) * MS, acc, np.zeros((n, 3)))
+
+
+def test_devices_are_scored_apart_and_ordered_by_first_block():
+    """Device b comes first because its block does; only the device over the threshold is flagged."""
+    pipeline = Pipeline(toy_model(threshold=5.0))
+    _, decisions, alerts = pipeline.step(pipeline.initial(), [worn("b", acc_x=7.0), worn("a")], 0)
+    assert [d.device_id for d in decisions] == ["b"] * 17 + ["a"] * 17
+    assert {d.label for d in decisions if d.device_id == "a"} == {"normal"}
+    assert [(a.device_id, a.state) for a in alerts] == [("b", "alarm")]
+    assert decisions[0].margin == pytest.approx(2.0)
+
+
+def test_score_at_the_threshold_is_normal():
+    """An outlier lies strictly above the threshold."""
+    pipeline = Pipeline(toy_model(threshold=7.0))
+    _, decisions, _ = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0)], 0)
+    assert {d.label for d in decisions} == {"normal"}
+
+
+def test_step_leaves_the_state_it_was_given_alone():
+    """The same state stepped twice gives the same: nothing in it is written to."""
+    pipeline = Pipeline(toy_model())
+    state, _, _ = pipeline.step(pipeline.initial(), [worn("a", n=33)], 0)
+    before = dump_state(state)
+    first = pipeline.step(state, [worn("a", n=40, start_ms=660)], 0)
+    second = pipeline.step(state, [worn("a", n=40, start_ms=660)], 0)
+    assert dump_state(state) == before
+    assert dump_state(first[0]) == dump_state(second[0])
+    assert first[1] == second[1]
+
+
+def test_window_with_non_finite_features_gets_no_verdict():
+    """A feature that overflows is counted unscorable: neither normal nor flagged."""
+
+    class Broken(ToyFeatures):
+        def extract(self, windows):
+            X = super().extract(windows)
+            X[1::2, 0] = np.nan
+            return X
+
+    pipeline = Pipeline(replace(toy_model(), feature_set=Broken()))
+    state, decisions, _ = pipeline.step(pipeline.initial(), [worn("a")], 0)
+    assert state.devices["a"].n_windows == 17
+    assert state.devices["a"].n_unscorable == 8
+    assert len(decisions) == 9
+
+
+@pytest.mark.parametrize(("acc_z", "faults"), [(9.81, ()), (1.0, ("acc_unit_g_as_ms2",)), (0.0, ("gravity_missing",))])
+def test_wrong_unit_is_named_once_the_device_rests(acc_z, faults):
+    """A device that sends g as m/s2 is named in its state after three windows at rest."""
+    pipeline = Pipeline(toy_model())
+    state, _, _ = pipeline.step(pipeline.initial(), [worn("a", acc_z=acc_z)], 0)
+    assert state.devices["a"].faults == faults
+
+
+def test_fault_is_taken_back_when_the_device_is_mended():
+    """After three windows of true gravity the fault is gone."""
+    pipeline = Pipeline(toy_model())
+    state, _, _ = pipeline.step(pipeline.initial(), [worn("a", acc_z=1.0)], 0)
+    state, _, _ = pipeline.step(state, [worn("a", start_ms=2000, n=200)], 0)
+    assert state.devices["a"].faults == ()
+
+
+def test_forgotten_device_starts_afresh():
+    """`without` drops one device and keeps the others."""
+    pipeline = Pipeline(toy_model())
+    state, _, _ = pipeline.step(pipeline.initial(), [worn("a"), worn("b")], 0)
+    assert set(state.without("a").devices) == {"b"}
+
+
+def test_alert_survives_a_restart():
+    """An open alert and its half-full windows come back from the checkpoint."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(clear_after_s=1.0))
+    state, _, raised = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0)], 0)
+    state = load_state(dump_state(state))
+    _, _, changes = pipeline.step(state, [worn("a", start_ms=2000, n=100)], 0)
+    assert [(a.alert_id, a.state, a.seq) for a in changes] == [(raised[0].alert_id, "resolved", 1)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[1",
+        b'{"format_version":1,"state":{"class":"os.system","fields":{}}}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"format_version":1,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
+        b'{"format_version":1,"state":3}',
+    ],
+)
+def test_foreign_checkpoint_is_refused_in_one_line(data):
+    """Anything but a checkpoint gives a DataError that says what to do, and runs nothing."""
+    with pytest.raises(DataError, match="Delete the checkpoint") as caught:
+        load_state(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_checkpoint_of_another_version_is_refused():
+    """The message names both versions."""
+    with pytest.raises(DataError, match="format version 1; got 2"):
+        load_state(b'{"format_version":2}')

@@ -1,0 +1,94 @@
+"""Where windows start, how many there are, and that none crosses a gap."""
+
+import numpy as np
+import pytest
+
+from stream_occ.filtering import butter1_lowpass_sos
+from stream_occ.samples import SampleBlock, Window
+from stream_occ.windowing import WindowShape, as_batch, concatenate, cut_windows
+
+MS = 1_000_000
+
+
+def still(t_ms, device_id="dev"):
+    """A block of a device lying on a table: acc z 9.81, nothing else; acc x counts samples."""
+    t = np.asarray(t_ms, dtype=np.int64)
+    acc = np.tile([0.0, 0.0, 9.81], (t.size, 1))
+    acc[:, 0] = np.arange(t.size)
+    return SampleBlock(device_id, t * MS, acc, np.zeros((t.size, 3)))
+
+
+def test_windows_start_every_hop_and_end_inside_the_segment():
+    """1 s at 50 Hz holds 51 grid samples: windows of 0.5 s every 0.2 s start at 0, 200, 400 ms."""
+    batch = cut_windows(still(range(0, 1001, 20)), rate_hz=50.0, window_s=0.5, hop_s=0.2)
+    assert (batch.t_start_ns // MS).tolist() == [0, 200, 400]
+    assert batch.signals.shape == (3, 6, 25)
+    assert batch.signals[1, 0].tolist() == list(range(10, 35))
+
+
+def test_no_window_crosses_a_gap():
+    """Two stretches of 0.6 s with 2 s between give one window of 0.5 s each, the second at its own anchor."""
+    batch = cut_windows(still([*range(0, 600, 20), *range(2600, 3200, 20)]), rate_hz=50.0, window_s=0.5, hop_s=0.5)
+    assert (batch.t_start_ns // MS).tolist() == [0, 2600]
+    assert batch.signals[1, 0].tolist() == list(range(30, 55))
+
+
+def test_hop_longer_than_window_leaves_samples_out():
+    """Windows of 0.1 s every 0.3 s take 5 samples of each 15."""
+    batch = cut_windows(still(range(0, 1000, 20)), rate_hz=50.0, window_s=0.1, hop_s=0.3)
+    assert batch.signals[:, 0, 0].tolist() == [0.0, 15.0, 30.0, 45.0]
+
+
+def test_recording_shorter_than_a_window_gives_none():
+    """An empty batch still tells its window length."""
+    batch = cut_windows(still(range(0, 400, 20)), rate_hz=50.0, window_s=0.5, hop_s=0.1)
+    assert batch.signals.shape == (0, 6, 25)
+    assert len(batch) == 0
+
+
+def test_last_axis_of_a_batch_is_contiguous():
+    """Reductions over a window have one order, so windows are views along their samples."""
+    batch = cut_windows(still(range(0, 3000, 20)), rate_hz=50.0, window_s=0.5, hop_s=0.1)
+    assert batch.signals.strides[-1] == 8
+
+
+def test_filter_of_a_resting_signal_changes_nothing():
+    """Started at its steady state the low-pass passes a constant from the first sample on, after a gap too."""
+    block = still([*range(0, 600, 20), *range(2600, 3200, 20)])
+    block.acc_ms2[:, 0] = 1.5
+    batch = cut_windows(block, rate_hz=50.0, window_s=0.5, hop_s=0.5, sos=butter1_lowpass_sos(20.0, 50.0))
+    np.testing.assert_allclose(batch.signals[:, 2], 9.81, rtol=1e-12)
+    np.testing.assert_allclose(batch.signals[:, 0], 1.5, rtol=1e-12)
+
+
+def test_as_batch_puts_accelerometer_before_gyroscope():
+    """Rows of `signals` are acc x, y, z, gyr x, y, z."""
+    acc, gyr = np.arange(12.0).reshape(4, 3), 100 + np.arange(12.0).reshape(4, 3)
+    batch = as_batch([Window("a", 5, 50.0, acc, gyr), Window("b", 9, 50.0, acc, gyr)])
+    assert batch.signals[1, :, 2].tolist() == [6.0, 7.0, 8.0, 106.0, 107.0, 108.0]
+    assert (batch.device_ids, batch.t_start_ns.tolist()) == (("a", "b"), [5, 9])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Window("b", 0, 50.0, np.zeros((5, 3)), np.zeros((5, 3))),
+        Window("b", 0, 25.0, np.zeros((4, 3)), np.zeros((4, 3))),
+    ],
+)
+def test_windows_of_other_length_or_rate_are_refused(other):
+    """The message names the window that does not fit."""
+    with pytest.raises(ValueError, match="window 1 has"):
+        as_batch([Window("a", 0, 50.0, np.zeros((4, 3)), np.zeros((4, 3))), other])
+
+
+def test_concatenation_of_one_batch_is_that_batch():
+    """No copy is made of a single batch; empty ones do not count."""
+    shape = WindowShape.of(rate_hz=50.0, window_s=0.5, hop_s=0.1)
+    batch = cut_windows(still(range(0, 3000, 20)), rate_hz=50.0, window_s=0.5, hop_s=0.1)
+    assert concatenate([concatenate([], shape), batch], shape) is batch
+
+
+def test_window_end_is_the_stamp_of_its_last_sample():
+    """25 samples at 50 Hz span 480 ms."""
+    assert Window("a", 100 * MS, 50.0, np.zeros((25, 3)), np.zeros((25, 3))).t_end_ns == 580 * MS
