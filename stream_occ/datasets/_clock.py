@@ -1,0 +1,98 @@
+"""Sample instants where the stamps of a set say when a sample arrived, and gyroscope values at other instants.
+
+docs/datasets.md holds the measurements behind each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_occ.samples import NS_PER_S, FloatArray, IntArray
+
+MAX_GYR_HOLE_S = 0.5  # as the stream's own `gap_s`: a longer hole is not bridged
+HOLE_CANDIDATE_NS = 200_000_000  # twice the 0.1 s between two bursts of WEDA-FALL
+HOLE_STEP_NS = 60_000_000  # three samples of 50 Hz; bursts alone move a local median by less than 30 ms
+HOLE_SPAN_S = 1.0  # local medians before and after a candidate are taken over ten bursts
+
+
+def sampling_instants(arrival_ns: IntArray) -> IntArray:
+    """Instants at which samples were taken, from sorted stamps of when they arrived; strictly increasing.
+
+    The sensor runs at a constant rate and delivery adds a delay, so the instants lie on a line over the sample's
+    index: slope is the median of (t[i + n//2] - t[i]) / (n//2), offset the median residual (half the samples arrive
+    later than that, half earlier: the constant delay itself cannot be seen and stays in). Where samples were lost the
+    line is broken: at a step between stamps above 0.2 s, if the median residuals of the second before and after it
+    differ by more than three samples, the later part keeps its own offset. Fewer than four samples are left as given.
+    """
+    n = len(arrival_ns)
+    if n < 4:
+        return arrival_ns
+    t = (arrival_ns - arrival_ns[0]).astype(np.float64)
+    lost = _lost_ns(t)
+    instants = _line(t - lost) + lost
+    return arrival_ns[0] + np.rint(instants).astype(np.int64)
+
+
+def _line(t: FloatArray) -> FloatArray:
+    index = np.arange(len(t), dtype=np.float64)
+    half = len(t) // 2
+    slope = float(np.median((t[half:] - t[: len(t) - half]) / half))
+    return index * slope + float(np.median(t - index * slope))
+
+
+def _lost_ns(t: FloatArray) -> FloatArray:
+    """Time lost in holes before each sample: 0 up to the first hole, then the sum of the steps."""
+    lost = np.zeros(len(t))
+    span = min(len(t) // 4, 50)
+    period = float(np.median((t[2 * span :] - t[: len(t) - 2 * span]) / (2 * span)))
+    if not period > 0:
+        return lost
+    residual = t - np.arange(len(t)) * period
+    reach = max(4, round(HOLE_SPAN_S * NS_PER_S / period))
+    for i in np.flatnonzero(np.diff(t) > HOLE_CANDIDATE_NS):
+        before, after = residual[max(0, i + 1 - reach) : i + 1], residual[i + 1 : i + 1 + reach]
+        step = float(np.median(after) - np.median(before))
+        if min(len(before), len(after)) >= reach // 2 and step > max(HOLE_STEP_NS, 3 * period):
+            # a whole number of samples is missing: keep the sensor's own grid
+            lost[i + 1 :] += round(step / period) * period
+    return lost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """Gyroscope values at the accelerometer's stamps: `keep` marks rows that have them, `gyr_rads` is (n_kept, 3)."""
+
+    keep: NDArray[np.bool_]
+    gyr_rads: FloatArray
+    n_outside: int
+    n_in_hole: int
+    n_duplicate_gyr: int
+
+
+def interpolate_gyr(
+    t_acc_ns: IntArray, t_gyr_ns: IntArray, gyr_rads: FloatArray, *, max_hole_s: float = MAX_GYR_HOLE_S
+) -> Merged:
+    """Gyroscope linearly interpolated onto the accelerometer's stamps; nothing is extrapolated.
+
+    Accelerometer rows before the first or after the last gyroscope stamp, and rows strictly inside a gyroscope hole
+    longer than max_hole_s, are not kept. Of gyroscope rows with one stamp the first is used.
+    """
+    t_unique, first = np.unique(t_gyr_ns, return_index=True)
+    values = gyr_rads[first]
+    n_duplicate = len(t_gyr_ns) - len(t_unique)
+    if len(t_unique) == 0:
+        return Merged(np.zeros(len(t_acc_ns), bool), np.empty((0, 3)), len(t_acc_ns), 0, 0)
+    right = np.searchsorted(t_unique, t_acc_ns, side="left").clip(max=len(t_unique) - 1)
+    exact = t_unique[right] == t_acc_ns
+    left = np.where(exact, right, (right - 1).clip(min=0))
+    inside = (t_acc_ns >= t_unique[0]) & (t_acc_ns <= t_unique[-1])
+    in_hole = inside & (t_unique[right] - t_unique[left] > round(max_hole_s * NS_PER_S))
+    keep = inside & ~in_hole
+    left, right, t_kept = left[keep], right[keep], t_acc_ns[keep]
+    width = np.maximum(t_unique[right] - t_unique[left], 1)
+    weight = ((t_kept - t_unique[left]) / width)[:, None]
+    merged = values[left] + weight * (values[right] - values[left])
+    return Merged(keep, merged, int((~inside).sum()), int(in_hole.sum()), n_duplicate)

@@ -1,0 +1,127 @@
+"""Text to numbers: numpy's C parser for clean files, a careful line-by-line parser for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_occ.datasets._report import LoadReport
+from stream_occ.samples import FloatArray, IntArray
+
+MAX_ACC_MS2 = 2000.0  # 200 g is the widest range of any body-worn accelerometer
+MAX_GYR_RADS = 175.0  # 10,000 deg/s, more than twice the widest range in use
+MAX_STAMP_NS = 2**62  # the year 2116; leaves room for sums of stamps in int64
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a file: its name, and what turns its text into a value (int, float, str or a function)."""
+
+    name: str
+    kind: Callable[[str], object]
+
+
+def decode_text(data: bytes, file: str, report: LoadReport) -> str:
+    """The text of a file, without a byte order mark; bytes that are not UTF-8 become a mark that no number holds."""
+    text = data.decode("utf-8-sig", errors="replace")
+    if "\0" in text:
+        report.note(file, "holds NUL bytes")
+        text = text.replace("\0", "�")
+    return text
+
+
+def parse_rows(
+    lines: Sequence[str], columns: Sequence[Column], *, file: str, report: LoadReport, delimiter: str = ","
+) -> dict[str, NDArray[np.generic]]:
+    """Arrays by column name; rows that do not hold exactly these columns are refused and counted, never repaired."""
+    types: dict[Callable[[str], object], str] = {int: "i8", float: "f8"}
+    dtype = np.dtype([(column.name, types.get(column.kind, "O")) for column in columns])
+    used = [line for line in lines if line.strip()]
+    table: NDArray[np.void] | None = None
+    if used and all(column.kind in types for column in columns):
+        try:
+            table = np.loadtxt(used, dtype=dtype, delimiter=delimiter, comments=None, ndmin=1)
+        except (ValueError, OverflowError):
+            table = None  # somewhere a row is off: find out which
+    if table is None:
+        table = np.array(_parse_slowly(used, columns, file, report, delimiter), dtype=dtype)
+    return {column.name: table[column.name] for column in columns}
+
+
+def _parse_slowly(
+    lines: Sequence[str], columns: Sequence[Column], file: str, report: LoadReport, delimiter: str
+) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for line in lines:
+        fields = [field.strip() for field in line.split(delimiter)]
+        if len(fields) != len(columns):
+            report.refuse(file, "wrong number of fields")
+            continue
+        try:
+            row = tuple(column.kind(field) for column, field in zip(columns, fields, strict=True))
+        except (ValueError, OverflowError):
+            report.refuse(file, "not a number")
+            continue
+        if any(isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63 for value in row):
+            report.refuse(file, "impossible stamp")
+            continue
+        rows.append(row)
+    return rows
+
+
+def stack(table: dict[str, NDArray[np.generic]], names: Sequence[str]) -> FloatArray:
+    """Columns side by side as float64 (n, len(names))."""
+    return np.column_stack([table[name].astype(np.float64) for name in names])
+
+
+def stamps_ns(values: NDArray[np.generic], unit_ns: int) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Stamps in ns and which of them are possible; whole-number units stay exact, seconds are rounded to the ns."""
+    if values.dtype.kind == "i":
+        whole = values.astype(np.int64)
+        good = (whole <= MAX_STAMP_NS // unit_ns) & (whole >= -(MAX_STAMP_NS // unit_ns))
+        return np.where(good, whole, 0) * unit_ns, good
+    real = values.astype(np.float64)
+    good = np.isfinite(real) & (np.abs(real) <= MAX_STAMP_NS / unit_ns)
+    real = np.where(good, real, 0.0)
+    # whole part apart: an epoch second times 1e9 in one float product would lose a further 128 ns
+    whole = np.floor(real)
+    return whole.astype(np.int64) * unit_ns + np.rint((real - whole) * unit_ns).astype(np.int64), good
+
+
+def keep_possible(
+    t_ns: IntArray,
+    good_stamp: NDArray[np.bool_],
+    values: FloatArray,
+    bounds: FloatArray,
+    *,
+    file: str,
+    report: LoadReport,
+) -> tuple[IntArray, FloatArray]:
+    """Rows with a possible stamp and finite values within `bounds` (one per column); the others are counted."""
+    finite = np.isfinite(values).all(axis=1)
+    small = (np.abs(np.where(np.isfinite(values), values, 0.0)) <= bounds).all(axis=1)
+    report.refuse(file, "impossible stamp", int((~good_stamp).sum()))
+    report.refuse(file, "not finite", int((good_stamp & ~finite).sum()))
+    report.refuse(file, "impossible value", int((good_stamp & finite & ~small).sum()))
+    keep = good_stamp & finite & small
+    return t_ns[keep], values[keep]
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Orders names as people count: sub2 before sub10.
+
+    >>> sorted(["sub10", "sub2", "sub2b"], key=natural_key)
+    ['sub2', 'sub2b', 'sub10']
+    """
+    parts: list[tuple[int, int, str]] = []
+    run = ""
+    for char in text + "\0":
+        if run and (char.isascii() and char.isdigit()) != (run[-1].isascii() and run[-1].isdigit()):
+            is_number = run[-1].isascii() and run[-1].isdigit()
+            parts.append((0, int(run), run) if is_number else (1, 0, run))
+            run = ""
+        run += char
+    return tuple(parts)
