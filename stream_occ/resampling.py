@@ -86,7 +86,7 @@ class ResamplerState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridChunk:
-    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: the first one's place in its segment."""
+    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment."""
 
     anchor_t_ns: int
     first: int

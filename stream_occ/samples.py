@@ -76,7 +76,8 @@ class Window:
     @property
     def t_end_ns(self) -> int:
         """Stamp of the last sample, ns."""
-        return self.t_start_ns + int(round((self.acc_ms2.shape[0] - 1) * NS_PER_S / self.rate_hz))
+        n_steps = int(self.acc_ms2.shape[0]) - 1
+        return self.t_start_ns + round(n_steps * NS_PER_S / self.rate_hz)
 
 
 Label = Literal["normal", "outlier"]

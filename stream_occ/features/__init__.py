@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Protocol, cast
 
 from stream_occ.errors import ConfigError
+from stream_occ.plugins import load_plugin
 from stream_occ.samples import FloatArray
 from stream_occ.windowing import WindowBatch, WindowsLike
 
@@ -41,13 +41,4 @@ class FeatureSet(Protocol):
 
 def load(name: str) -> FeatureSet:
     """The feature set called `name`; raises ConfigError for an unknown one."""
-    module_name = f"stream_occ.features.{name.replace('-', '_')}"
-    try:
-        if not name.replace("-", "_").isidentifier():
-            raise ModuleNotFoundError(name=module_name)
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
-            raise
-        raise ConfigError("feature_set", "be the name of a feature set", repr(name), "Use khan31r") from error
-    return cast(FeatureSet, module.FEATURE_SET)
+    return cast(FeatureSet, load_plugin(__name__, name, kind="feature_set", error=ConfigError).FEATURE_SET)
