@@ -1,0 +1,232 @@
+"""The configuration's keys: pydantic models, a unit in each name; read by stream_occ.config.
+
+A validator's ValueError is "what must hold|what to do": the second half becomes the remedy of the error.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
+
+from stream_occ.codecs import check_axes, codec_names
+from stream_occ.errors import ConfigError
+from stream_occ.samples import DeviceProfile, Placement
+
+DEVICE_FIELD = "{device}"
+
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Level = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are refused, values are not converted, nothing can be changed later."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, protected_namespaces=(), hide_input_in_errors=True
+    )
+
+
+class TlsConfig(Section):
+    """Files in PEM format; ca_file None uses the system's authorities."""
+
+    enabled: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("have cert_file and key_file together|Give both, or neither")
+        return self
+
+
+class MqttConfig(Section):
+    """The broker and how to speak with it."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
+    port: int = Field(default=1883, ge=1, le=65535)
+    protocol: Literal["5", "3.1.1"] = "5"
+    tls: TlsConfig = TlsConfig()
+    username: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] | None = None
+    keepalive_s: int = Field(default=30, ge=5, le=3600)
+    session_expiry_s: int = Field(default=3600, ge=0, le=604_800)
+    connect_timeout_s: Seconds = 10.0
+    reconnect_min_s: Seconds = 0.5
+    reconnect_max_s: Seconds = 30.0
+    prefix: Level = "stream_occ"
+    instance: Level = "edge"
+    is_only_instance: bool = True
+    outgoing_messages: int = Field(default=10_000, ge=100, le=1_000_000)
+
+    @field_validator("protocol", mode="before")
+    @classmethod
+    def _number_as_text(cls, value: object) -> object:
+        return str(value) if type(value) is int else value  # YAML reads 5 as a number
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.password is not None and self.password_file is not None:
+            raise ValueError("have password or password_file, not both|Remove one")
+        if self.reconnect_min_s > self.reconnect_max_s:
+            raise ValueError("have reconnect_min_s <= reconnect_max_s|Raise reconnect_max_s")
+        return self
+
+
+class ProfileConfig(Section):
+    """What a device sends; units that are None must be declared by its messages."""
+
+    acc_unit: Literal["m/s2", "g", "mg"] | None = None
+    gyr_unit: Literal["rad/s", "deg/s", "mdeg/s"] | None = None
+    gravity: Literal["included", "excluded"] = "included"
+    axes: tuple[Axis, Axis, Axis] = ("x", "y", "z")
+    nominal_rate_hz: float | None = Field(default=None, gt=0, le=10_000)
+    acc_range_ms2: float | None = Field(default=None, gt=0)
+    gyr_range_rads: float | None = Field(default=None, gt=0)
+    placement: Placement = "unknown"
+
+    @field_validator("axes")
+    @classmethod
+    def _permutation(cls, axes: tuple[Axis, Axis, Axis]) -> tuple[Axis, Axis, Axis]:
+        try:
+            check_axes(axes)
+        except ConfigError as error:
+            raise ValueError(f"{error.expected}|{error.remedy}") from error
+        return axes
+
+    def to_profile(self) -> DeviceProfile:
+        """The same as the core's type."""
+        return DeviceProfile(**self.model_dump())
+
+
+class InputConfig(Section):
+    """Topics of one kind of device. pattern: {device} is one level of it; + is any level, # at the end any rest."""
+
+    pattern: str = Field(max_length=1024)
+    codec: str = "json"
+    profile: str | ProfileConfig = ProfileConfig()
+    qos: int = Field(default=1, ge=0, le=2)
+
+    @field_validator("pattern")
+    @classmethod
+    def _one_device(cls, pattern: str) -> str:
+        levels = pattern.split("/")
+        if levels.count(DEVICE_FIELD) != 1:
+            raise ValueError("have {device} as exactly one level|Write for example wearables/{device}/imu")
+        for i, level in enumerate(levels):
+            is_wild = level == "+" or (level == "#" and i == len(levels) - 1)
+            if level != DEVICE_FIELD and not is_wild and re.search(r"[+#{}\x00]", level):
+                raise ValueError("have +, # and {device} as whole levels, # as the last|Correct the pattern")
+        return pattern
+
+    @field_validator("codec")
+    @classmethod
+    def _known(cls, codec: str) -> str:
+        if codec not in codec_names():
+            raise ValueError(f"be one of {', '.join(codec_names())}|Name a codec of this list")
+        return codec
+
+    @property
+    def topic_filter(self) -> str:
+        """What to subscribe to: {device} is +."""
+        return self.pattern.replace(DEVICE_FIELD, "+")
+
+    @property
+    def device_profile(self) -> DeviceProfile:
+        """The profile; only after `load_config` has put the file's content in place of its name."""
+        assert isinstance(self.profile, ProfileConfig)
+        return self.profile.to_profile()
+
+
+class StreamConfig(Section):
+    """How stamps are judged: gap_s, reorder_s as in resampling; what is further from the wall clock is refused."""
+
+    gap_s: Seconds = 0.5
+    reorder_s: float = Field(default=0.0, ge=0, le=60)
+    max_future_s: Seconds = 86_400.0
+    max_past_s: Seconds = 604_800.0
+
+
+class EventsConfig(Section):
+    """When alerts begin and end: k of the last n windows flagged."""
+
+    k: int = Field(default=2, ge=1, le=1000)
+    n: int = Field(default=3, ge=1, le=1000)
+    refractory_s: float = Field(default=60.0, ge=0, le=86_400)
+    clear_after_s: Seconds = 300.0
+
+    @model_validator(mode="after")
+    def _k_of_n(self) -> Self:
+        if self.k > self.n:
+            raise ValueError("have k <= n|Lower k or raise n")
+        return self
+
+
+class LimitsConfig(Section):
+    """Bounds of everything that hostile or broken devices could make grow."""
+
+    max_devices: int = Field(default=200, ge=1, le=100_000)
+    allowed_devices: tuple[Level, ...] = ()
+    queue_messages: int = Field(default=20_000, ge=10, le=1_000_000)
+    queue_bytes: int = Field(default=64 * 1024 * 1024, ge=65_536, le=2**32)
+    max_payload_bytes: int = Field(default=1024 * 1024, ge=256, le=4 * 1024 * 1024)
+    forget_device_after_s: Seconds = 86_400.0
+
+
+class OutputConfig(Section):
+    """What is published and how often."""
+
+    publish_score: bool = False
+    slice_s: float = Field(default=0.25, ge=0.01, le=10)
+    state_interval_s: Seconds = 10.0
+    offline_after_s: Seconds = 10.0
+    fault_hold_s: Seconds = 60.0
+
+
+class LogConfig(Section):
+    """Lines on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(Section):
+    """The whole configuration of `stream-occ detect` and `record`."""
+
+    mqtt: MqttConfig = MqttConfig()
+    inputs: tuple[InputConfig, ...] = Field(min_length=1, max_length=100)
+    model: Path = Path("model.occ")
+    stream: StreamConfig = StreamConfig()
+    events: EventsConfig = EventsConfig()
+    limits: LimitsConfig = LimitsConfig()
+    output: OutputConfig = OutputConfig()
+    log: LogConfig = LogConfig()
+
+    _password: SecretStr | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _separate_topics(self) -> Self:
+        for entry in self.inputs:
+            if entry.pattern.split("/")[0] == self.mqtt.prefix:
+                raise ValueError(
+                    f"have inputs outside of its own topics, {self.mqtt.prefix}/|Change the pattern or mqtt.prefix"
+                )
+        return self
+
+    @property
+    def resolved_password(self) -> SecretStr | None:
+        """The password from the file or the environment, read once when the configuration was loaded."""
+        return self._password
+
+    def shown(self) -> dict[str, Any]:
+        """The effective values as plain data, secrets as ***."""
+        data: dict[str, Any] = self.model_dump(mode="json")
+        if self.mqtt.password is not None:
+            data["mqtt"]["password"] = "***"
+        return data

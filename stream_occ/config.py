@@ -1,0 +1,342 @@
+"""Reading a configuration: the YAML file, then environment variables `STREAM_OCC__SECTION__KEY`, which win.
+
+Unknown keys and variables are refused, with file and line (or the variable's name) and the nearest known key. Relative
+paths are relative to the file's folder. Secrets come from a file (`password_file`) or the environment and are never
+printed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+
+from stream_occ._config_models import (
+    DEVICE_FIELD,
+    Config,
+    EventsConfig,
+    InputConfig,
+    LimitsConfig,
+    LogConfig,
+    MqttConfig,
+    OutputConfig,
+    ProfileConfig,
+    Section,
+    StreamConfig,
+    TlsConfig,
+)
+from stream_occ._yaml import Document, KeyPath, load_yaml, parse_yaml
+from stream_occ.errors import ConfigError
+
+__all__ = [
+    "DEVICE_FIELD",
+    "ENVIRONMENT_PREFIX",
+    "Config",
+    "EventsConfig",
+    "InputConfig",
+    "LimitsConfig",
+    "LogConfig",
+    "MqttConfig",
+    "OutputConfig",
+    "ProfileConfig",
+    "StreamConfig",
+    "TlsConfig",
+    "check_config",
+    "load_config",
+]
+
+ENVIRONMENT_PREFIX = "STREAM_OCC__"
+MAX_SECRET_BYTES = 4096
+_PATHS: tuple[KeyPath, ...] = (
+    ("model",),
+    ("mqtt", "password_file"),
+    ("mqtt", "tls", "ca_file"),
+    ("mqtt", "tls", "cert_file"),
+    ("mqtt", "tls", "key_file"),
+)
+_SECRETS: frozenset[KeyPath] = frozenset({("mqtt", "password")})
+
+
+def load_config(path: Path | str, environment: Mapping[str, str] | None = None) -> Config:
+    """The configuration in the file; raises the ConfigError of the first problem, and says how many there are."""
+    config, problems = check_config(path, environment)
+    if config is not None:
+        return config
+    first = problems[0]
+    if len(problems) == 1:
+        raise first
+    more = f"{first.remedy} ({len(problems) - 1} more: stream-occ config check {path})"
+    raise ConfigError(first.where, first.expected, first.got, more)
+
+
+def check_config(
+    path: Path | str, environment: Mapping[str, str] | None = None
+) -> tuple[Config | None, list[ConfigError]]:
+    """The configuration, or None and all problems of the file and of the environment (default: the process's own)."""
+    source = Path(path)
+    try:
+        document = load_yaml(source)
+        if not isinstance(document.data, dict):
+            raise ConfigError(
+                f"{source}:1", "hold sections with keys", "something else", "Start from configs/edge.yaml"
+            )
+    except ConfigError as problem:
+        return None, [problem]
+    draft = _Draft(source, document.data, document)
+    draft.apply_environment(os.environ if environment is None else environment)
+    draft.resolve_paths()
+    draft.resolve_profiles()
+    config = draft.validate()
+    if config is None or draft.problems:
+        return None, draft.problems
+    return config, []
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Data on its way to a Config, and the problems found so far."""
+
+    source: Path
+    data: dict[str, Any]
+    document: Document
+    problems: list[ConfigError] = field(default_factory=list)
+    variables: dict[KeyPath, str] = field(default_factory=dict)
+
+    def where(self, path: KeyPath) -> str:
+        """File and line, or variable, that gave the value at `path`; and its key."""
+        shown = _dotted(path)
+        for n in range(len(path), 0, -1):
+            if path[:n] in self.variables:
+                return f"environment {self.variables[path[:n]]}: {shown}"
+        start = f"{self.source}:{self.document.line_of(path)}"
+        return f"{start}: {shown}" if shown else start
+
+    def add(self, path: KeyPath, expected: str, got: str, remedy: str) -> None:
+        """One more problem."""
+        self.problems.append(ConfigError(self.where(path), expected, got, remedy))
+
+    def apply_environment(self, environment: Mapping[str, str]) -> None:
+        """Puts the variables' values over those of the file."""
+        for name in sorted(environment):
+            if not name.startswith(ENVIRONMENT_PREFIX):
+                continue
+            keys = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
+            try:
+                value = _from_text(name, keys, environment[name])
+            except ConfigError as problem:
+                self.problems.append(problem)
+                continue
+            section = self.data
+            for key in keys[:-1]:
+                if not isinstance(section.get(key), dict):
+                    section[key] = {}
+                section = section[key]
+            section[keys[-1]] = value
+            self.variables[keys] = name
+            if keys == ("mqtt", "password"):
+                section.pop("password_file", None)
+
+    def resolve_paths(self) -> None:
+        """Makes relative paths relative to the file's folder."""
+        for *keys, last in _PATHS:
+            section: Any = self.data
+            for key in keys:
+                section = section.get(key) if isinstance(section, dict) else None
+            if isinstance(section, dict) and isinstance(section.get(last), str) and section[last]:
+                section[last] = str(self.source.parent / section[last])
+
+    def resolve_profiles(self) -> None:
+        """Puts the content of named profiles in place of their names, each checked against its own file."""
+        inputs = self.data.get("inputs")
+        for i, entry in enumerate(inputs if isinstance(inputs, list) else []):
+            if not isinstance(entry, dict) or "profile" not in entry:
+                continue
+            path: KeyPath = ("inputs", i, "profile")
+            given, entry["profile"] = entry["profile"], {}
+            try:
+                if isinstance(given, str):
+                    profile = _named_profile(given, self.source.parent, self.where(path))
+                    entry["profile"] = _validated(profile, ProfileConfig, (), self.problems)
+                elif isinstance(given, dict):
+                    inline = _Draft(self.source, given, self.document, variables=self.variables)
+                    entry["profile"] = _validated(inline, ProfileConfig, path, self.problems)
+                else:
+                    self.add(path, "be the name of a profile, or its keys", _shown(path, given), "Name a profile")
+            except ConfigError as problem:
+                self.problems.append(problem)
+
+    def validate(self) -> Config | None:
+        """The checked configuration with its secret read, or None."""
+        try:
+            config = Config.model_validate_json(json.dumps(self.data), strict=True)
+        except ValidationError as error:
+            self.problems.extend(_problem(self, item, Config, ()) for item in error.errors(include_url=False))
+            return None
+        for *_, name in _PATHS[2:]:
+            given = getattr(config.mqtt.tls, str(name))
+            if given is not None and not given.is_file():
+                self.add(("mqtt", "tls", name), "be an existing file", str(given), "Check the path")
+        config._password = self._secret(config.mqtt)
+        return config
+
+    def _secret(self, mqtt: MqttConfig) -> SecretStr | None:
+        if mqtt.password_file is None:
+            return mqtt.password
+        path: KeyPath = ("mqtt", "password_file")
+        try:
+            with mqtt.password_file.open("rb") as file:
+                secret = file.read(MAX_SECRET_BYTES + 1).decode("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            self.add(path, "be a readable text file", type(error).__name__, "Check the path and its permissions")
+            return None
+        if not secret or len(secret) > MAX_SECRET_BYTES or "\n" in secret:
+            self.add(path, "hold one line with the password", "none or more", "Write the password alone into it")
+            return None
+        return SecretStr(secret)
+
+
+def _named_profile(name: str, folder: Path, where: str) -> _Draft:
+    """The profile's file: profiles/<name>.yaml beside the configuration, else among those of the package."""
+    package = Path(__file__).parent
+    folders = [place / "profiles" for place in (folder, package / "configs", package.parent / "configs")]
+    if name.replace("-", "").replace("_", "").isalnum() and name.isascii():
+        for candidate in folders:
+            source = candidate / f"{name}.yaml"
+            if source.is_file():
+                document = load_yaml(source)
+                if not isinstance(document.data, dict):
+                    raise ConfigError(f"{source}:1", "hold the keys of a profile", "something else", "Correct the file")
+                return _Draft(source, document.data, document)
+    known = sorted({file.stem for candidate in folders if candidate.is_dir() for file in candidate.glob("*.yaml")})
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"The nearest is {near[0]}. " if near else ""
+    expected = f"be the name of a file in {folders[0]}"
+    raise ConfigError(where, expected, repr(name)[:60], f"{hint}Known are: {', '.join(known) or 'none'}")
+
+
+def _validated(draft: _Draft, model: type[Section], prefix: KeyPath, problems: list[ConfigError]) -> dict[str, Any]:
+    """The draft's data, or {} and its problems where it does not fit the model."""
+    try:
+        model.model_validate_json(json.dumps(draft.data), strict=True)
+    except ValidationError as error:
+        problems.extend(_problem(draft, item, model, prefix) for item in error.errors(include_url=False))
+        return {}
+    return draft.data
+
+
+def _problem(draft: _Draft, item: ErrorDetails, root: type[Section], prefix: KeyPath) -> ConfigError:
+    """One pydantic error in our words."""
+    path, kind, context = item["loc"], item["type"], item.get("ctx", {})
+    full = (*prefix, *path)
+    if kind == "extra_forbidden":
+        return ConfigError(draft.where(full), "be a known key", repr(path[-1]), _nearest(root, path))
+    if kind == "missing":
+        return ConfigError(draft.where(full), "be given", "nothing", "Add the key")
+    got = _shown(full, item["input"])
+    if kind == "value_error":
+        expected, _, remedy = str(context["error"]).partition("|")
+        return ConfigError(draft.where(full), expected, got, remedy)
+    expected = re.sub(r"^\w+ should ", "", item["msg"])
+    expected = expected[:1].lower() + expected[1:]
+    if not expected.startswith(("be ", "have ", "match ")):
+        expected = f"pass: {expected}"
+    remedy = (
+        "Quote the value" if kind == "string_type" and isinstance(item["input"], int | float) else "Correct the value"
+    )
+    return ConfigError(draft.where(full), expected, got, remedy)
+
+
+def _shown(path: KeyPath, value: object) -> str:
+    """The value for an error line: never a secret, never long, never a whole section."""
+    if path in _SECRETS or any("password" in str(key) for key in path):
+        return "***"
+    if isinstance(value, dict):
+        return "these keys"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _nearest(root: type[Section], path: KeyPath) -> str:
+    """A remedy for an unknown key: the nearest one of its section, else of any section, else those there are."""
+    unknown, names = str(path[-1]), list(_section_at(root, path[:-1]).model_fields)
+    near = difflib.get_close_matches(unknown, names, n=1, cutoff=0.6)
+    if near:
+        return f"The nearest key is {_dotted((*path[:-1], near[0]))}"
+    elsewhere = {str(keys[-1]): _dotted(keys) for keys in _all_keys(root, ())}
+    near = difflib.get_close_matches(unknown, list(elsewhere), n=1, cutoff=0.75)
+    if near:
+        return f"The nearest key is {elsewhere[near[0]]}"
+    return f"Known keys here are {', '.join(names)}"
+
+
+def _section_at(root: type[Section], path: KeyPath) -> type[Section]:
+    section = root
+    for key in path:
+        if isinstance(key, str):
+            section = _section_of(section.model_fields[key].annotation) or section
+    return section
+
+
+def _all_keys(section: type[Section], prefix: KeyPath) -> Iterator[KeyPath]:
+    for name, info in section.model_fields.items():
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, Section):
+            yield from _all_keys(inner, (*prefix, name))
+        else:
+            yield (*prefix, name)
+
+
+def _section_of(annotation: Any) -> type[Section] | None:
+    """The section in an annotation such as tuple[InputConfig, ...] or ProfileConfig | str."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return typing.cast(type[Section], annotation)
+    found = (_section_of(argument) for argument in typing.get_args(annotation))
+    return next((section for section in found if section is not None), None)
+
+
+def _from_text(name: str, keys: tuple[str, ...], text: str) -> Any:
+    """The value of a variable: texts as they are, anything else read as YAML; raises ConfigError for unknown keys."""
+    section: type[Section] = Config
+    for i, key in enumerate(keys):
+        if key not in section.model_fields:
+            remedy = _nearest(Config, keys[: i + 1]) if i == 0 or section is not Config else "Correct the name"
+            remedy = remedy if i == len(keys) - 1 else f"{remedy}; sections and keys are joined by two underscores"
+            raise ConfigError(f"environment {name}", "name a known key", repr(_dotted(keys)), remedy)
+        annotation = section.model_fields[key].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, Section)):
+            if i < len(keys) - 1:
+                raise ConfigError(f"environment {name}", "name a known key", repr(_dotted(keys)), "Set the whole key")
+            return text if _is_text(annotation) else parse_yaml(text, f"environment {name}").data
+        section = annotation
+    raise ConfigError(f"environment {name}", "name a key", f"the section {_dotted(keys)}", "Set its keys one by one")
+
+
+def _is_text(annotation: Any) -> bool:
+    """True where only a text, a path, a secret or None fits."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return all(_is_text(argument) for argument in typing.get_args(annotation))
+    if typing.get_origin(annotation) is typing.Literal:
+        return all(isinstance(argument, str) for argument in typing.get_args(annotation))
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _is_text(typing.get_args(annotation)[0])
+    return annotation in (str, Path, SecretStr, type(None))
+
+
+def _dotted(path: KeyPath) -> str:
+    """mqtt.port, inputs[0].codec."""
+    text = ""
+    for key in path:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
+    return text
