@@ -6,6 +6,7 @@ Everything reduces over the last, contiguous axis (numpy's pairwise sum of one r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ class Channels:
 
     values, centred: (n, 8, m) in the order of CHANNELS, centred has each row's mean removed; low, high, mean,
     sum_squares (of centred): (n, 8); is_constant: bool (n, 8); norm_power: |X_k|^2 of the centred norms, bins
-    k = 1 .. m // 2, (n, 2, m // 2), zero where constant.
+    k = 1 .. m // 2, (n, 2, m // 2), zero where constant; scratch: (n, 8, m), to be overwritten by whoever needs it.
     """
 
     values: FloatArray
@@ -46,6 +47,7 @@ class Channels:
     is_constant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
     norm_power: FloatArray
     rate_hz: float
+    scratch: FloatArray
 
     @property
     def n_samples(self) -> int:
@@ -59,46 +61,52 @@ class Channels:
         return norms
 
 
-def prepare(signals: FloatArray, rate_hz: float, first_index: int = 0) -> Channels:
-    """Channels of windows (n, 6, m), n >= 1, rows acc x, y, z, gyr x, y, z; first_index names the first in errors.
+def workspace(n_windows: int, n_samples: int) -> FloatArray:
+    """The arrays that `prepare` fills, to be reused for the next windows: fresh pages cost as much as the features."""
+    return np.empty((3, n_windows, len(CHANNELS), n_samples))
 
+
+def prepare(signals: FloatArray, rate_hz: float, *, work: FloatArray, first_index: int = 0) -> Channels:
+    """Channels of windows (n, 6, m), n >= 1, rows acc x, y, z, gyr x, y, z, views of work until it is used again.
+
+    work is a workspace of at least n windows of m samples; first_index is the number of the first window in errors.
     Raises ValueError where m < 4, or where a window holds a value that is not finite or not below 1e100.
     """
     n, _, m = signals.shape
     if m < MIN_SAMPLES:
         raise ValueError(f"windows must hold at least {MIN_SAMPLES} samples; got {m}. Lengthen the window.")
-    values = np.empty((n, 8, m))
+    values, centred, scratch = work[:, :n]
     values[:, 0:3] = signals[:, 0:3]
     values[:, 4:7] = signals[:, 3:6]
     low, high = np.empty((n, 8)), np.empty((n, 8))
     for axes in (slice(0, 3), slice(4, 7)):
         low[:, axes], high[:, axes] = _checked_range(values[:, axes], axes, first_index)
-        values[:, axes.stop] = euclidean_norm(values[:, axes])
+        _euclidean_norm(values[:, axes], values[:, axes.stop], scratch[:, 0])
     low[:, NORMS], high[:, NORMS] = values[:, NORMS].min(axis=-1), values[:, NORMS].max(axis=-1)
     is_constant = high - low <= CONSTANT_TOLERANCE * np.maximum(high, -low)
     mean = np.add.reduce(values, axis=-1) / m
-    centred = values - mean[:, :, np.newaxis]
+    np.subtract(values, mean[:, :, np.newaxis], out=centred)
+    sum_squares = np.add.reduce(np.multiply(centred, centred, out=scratch), axis=-1)
     return Channels(
         values=values,
         centred=centred,
         low=low,
         high=high,
         mean=mean,
-        sum_squares=np.add.reduce(centred * centred, axis=-1),
+        sum_squares=sum_squares,
         is_constant=is_constant,
         norm_power=_power(centred[:, NORMS], is_constant[:, NORMS]),
         rate_hz=rate_hz,
+        scratch=scratch,
     )
 
 
-def euclidean_norm(xyz: FloatArray) -> FloatArray:
-    """sqrt(x^2 + y^2 + z^2), (n, m), of axes (n, 3, m), summed in this order."""
-    x, y, z = xyz[:, 0], xyz[:, 1], xyz[:, 2]
-    total = x * x
-    total += y * y
-    total += z * z
-    norm: FloatArray = np.sqrt(total, out=total)
-    return norm
+def _euclidean_norm(xyz: FloatArray, out: FloatArray, scratch: FloatArray) -> None:
+    """Fill out (n, m) with sqrt(x^2 + y^2 + z^2) of axes (n, 3, m), summed in this order."""
+    np.multiply(xyz[:, 0], xyz[:, 0], out=out)
+    for axis in (1, 2):
+        out += np.multiply(xyz[:, axis], xyz[:, axis], out=scratch)
+    np.sqrt(out, out=out)
 
 
 def _checked_range(xyz: FloatArray, axes: slice, first_index: int) -> tuple[FloatArray, FloatArray]:
@@ -148,12 +156,13 @@ def iqr(values: FloatArray) -> FloatArray:
     return quantile(0.75) - quantile(0.25)
 
 
-def signal_magnitude_area(xyz: FloatArray) -> FloatArray:
-    """(1/m) sum(|x| + |y| + |z|), (n,), of axes (n, 3, m)."""
-    magnitude = np.abs(xyz)
-    total = magnitude[:, 0] + magnitude[:, 1]
-    total += magnitude[:, 2]
-    area: FloatArray = np.add.reduce(total, axis=-1) / xyz.shape[-1]
+def signal_magnitude_area(channels: Channels) -> FloatArray:
+    """(1/m) sum(|x| + |y| + |z|) of acceleration and of rotation, (n, 2)."""
+    magnitude = np.abs(channels.values, out=channels.scratch)
+    total = magnitude[:, 0::4]
+    total += magnitude[:, 1::4]
+    total += magnitude[:, 2::4]
+    area: FloatArray = np.add.reduce(total, axis=-1) / channels.n_samples
     return area
 
 
@@ -182,14 +191,23 @@ def energy(power: FloatArray, n_samples: int) -> FloatArray:
     return scaled
 
 
-def correlation(channels: Channels, one: int, other: int) -> FloatArray:
-    """Pearson correlation (n,) of two channels, clipped to [-1, 1]; 0 where either is constant."""
-    product = np.add.reduce(channels.centred[:, one] * channels.centred[:, other], axis=-1)
+def correlations(channels: Channels, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+    """Pearson correlation of each pair of channels, (n, len(pairs)), clipped to [-1, 1]; 0 where either is constant."""
+    ones = [CHANNELS.index(one) for one, _ in pairs]
+    others = [CHANNELS.index(other) for _, other in pairs]
+    products = channels.scratch[:, : len(pairs)]
+    for k, (one, other) in enumerate(zip(ones, others, strict=True)):
+        np.multiply(channels.centred[:, one], channels.centred[:, other], out=products[:, k])
     # Roots first: the product of two sums of squares may overflow or vanish where neither does.
-    scale = np.sqrt(channels.sum_squares[:, one]) * np.sqrt(channels.sum_squares[:, other])
-    undefined = channels.is_constant[:, one] | channels.is_constant[:, other] | (scale == 0.0)
-    ratio = product / np.where(undefined, 1.0, scale)
-    return np.where(undefined, 0.0, np.clip(ratio, -1.0, 1.0))
+    root = np.sqrt(channels.sum_squares)
+    scale = root[:, ones] * root[:, others]
+    undefined = channels.is_constant[:, ones] | channels.is_constant[:, others] | (scale == 0.0)
+    scale[undefined] = 1.0
+    ratio = np.add.reduce(products, axis=-1)
+    ratio /= scale
+    ratio[undefined] = 0.0
+    correlation: FloatArray = np.minimum(np.maximum(ratio, -1.0), 1.0)
+    return correlation
 
 
 def mean_abs_derivative(values: FloatArray, rate_hz: float) -> FloatArray:

@@ -47,7 +47,7 @@ __all__ = ["FAMILIES", "FEATURE_SET", "NAMES", "ORIENTATION_FREE", "Khan31r"]
 _CHUNK_WINDOWS = 64
 _CHUNK_SAMPLES = 64 * 250
 
-_CORRELATED = (
+_AXIS_PAIRS = (
     ("acc_x", "acc_y"),
     ("acc_x", "acc_z"),
     ("acc_y", "acc_z"),
@@ -55,6 +55,7 @@ _CORRELATED = (
     ("gyr_x", "gyr_z"),
     ("gyr_y", "gyr_z"),
 )
+_NORM_PAIRS = (("acc_norm", "gyr_norm"),)
 
 
 def mean(channels: Channels) -> FloatArray:
@@ -84,8 +85,7 @@ def interquartile_range(channels: Channels) -> FloatArray:
 
 def signal_magnitude_area(channels: Channels) -> FloatArray:
     """Mean L1 norm of acceleration and of rotation: features 17-18."""
-    acc, gyr = (statistics.signal_magnitude_area(channels.values[:, axes]) for axes in (slice(0, 3), slice(4, 7)))
-    return np.stack((acc, gyr), axis=1)
+    return statistics.signal_magnitude_area(channels)
 
 
 def spectral_entropy(channels: Channels) -> FloatArray:
@@ -100,8 +100,7 @@ def energy(channels: Channels) -> FloatArray:
 
 def axis_correlation(channels: Channels) -> FloatArray:
     """Pearson correlation of each pair of axes of one sensor: features 23-28."""
-    pairs = ((CHANNELS.index(one), CHANNELS.index(other)) for one, other in _CORRELATED)
-    return np.stack([statistics.correlation(channels, one, other) for one, other in pairs], axis=1)
+    return statistics.correlations(channels, _AXIS_PAIRS)
 
 
 def mean_abs_derivative(channels: Channels) -> FloatArray:
@@ -111,8 +110,7 @@ def mean_abs_derivative(channels: Channels) -> FloatArray:
 
 def norm_correlation(channels: Channels) -> FloatArray:
     """Pearson correlation of the acceleration's norm with the rotation's: feature 31."""
-    one, other = CHANNELS.index("acc_norm"), CHANNELS.index("gyr_norm")
-    return statistics.correlation(channels, one, other)[:, np.newaxis]
+    return statistics.correlations(channels, _NORM_PAIRS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(("sma_acc_ms2", "sma_gyr_rads"), signal_magnitude_area),
     Family(("spectral_entropy_acc_norm", "spectral_entropy_gyr_norm"), spectral_entropy),
     Family(("energy_acc_norm_m2s4", "energy_gyr_norm_rad2s2"), energy),
-    Family(tuple(f"corr_{one}_{other}" for one, other in _CORRELATED), axis_correlation),
+    Family(tuple(f"corr_{one}_{other}" for one, other in _AXIS_PAIRS), axis_correlation),
     Family(("mean_abs_derivative_acc_norm_ms3", "mean_abs_derivative_gyr_norm_rads2"), mean_abs_derivative),
     Family(("corr_acc_norm_gyr_norm",), norm_correlation),
 )
@@ -173,9 +171,10 @@ class Khan31r:
             )
         features = np.empty((len(batch), len(NAMES)))
         chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))
+        work = statistics.workspace(min(chunk, len(batch)), batch.n_samples)
         for start in range(0, len(batch), chunk):
             rows = slice(start, start + chunk)
-            channels = statistics.prepare(batch.signals[rows], batch.rate_hz, start)
+            channels = statistics.prepare(batch.signals[rows], batch.rate_hz, work=work, first_index=start)
             features[rows] = np.concatenate([family.compute(channels) for family in FAMILIES], axis=1)
         return features
 
