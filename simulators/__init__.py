@@ -1,0 +1,1 @@
+"""Test people and test devices: synthetic wearers, replay of recordings. Never imports a detector."""
