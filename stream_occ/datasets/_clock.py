@@ -33,7 +33,7 @@ def sampling_instants(arrival_ns: IntArray) -> IntArray:
     t = (arrival_ns - arrival_ns[0]).astype(np.float64)
     lost = _lost_ns(t)
     instants = _line(t - lost) + lost
-    return arrival_ns[0] + np.rint(instants).astype(np.int64)
+    return np.rint(instants).astype(np.int64) + int(arrival_ns[0])
 
 
 def _line(t: FloatArray) -> FloatArray:

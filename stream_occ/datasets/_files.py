@@ -16,6 +16,10 @@ MAX_FILE_BYTES = 512 * 1024 * 1024  # one hour of six axes at 1 kHz as text is a
 MAX_TOTAL_BYTES = 64 * 1024**3
 
 
+class UnreadableFileError(DataError):
+    """One file of a set is damaged, encrypted or absurdly large: the others can still be used."""
+
+
 class FileTree:
     """The files of `path` by their name relative to it, sorted; nothing is ever extracted to disk.
 
@@ -66,18 +70,22 @@ class FileTree:
         self.names = tuple(name for name in self._members if name not in refused and not _is_hidden(name))
 
     def read(self, name: str) -> bytes:
-        """All bytes of a file; DataError where it is damaged, encrypted or larger than MAX_FILE_BYTES."""
+        """All bytes of a file; UnreadableFileError where it is damaged, encrypted or larger than MAX_FILE_BYTES."""
         return self._read(name, MAX_FILE_BYTES, whole=True)
 
     def head(self, name: str, n_bytes: int = 4096) -> bytes:
-        """The first bytes of a file, whatever its size."""
-        return self._read(name, n_bytes, whole=False)
+        """The first bytes of a file, whatever its size; none where it is unreadable."""
+        try:
+            return self._read(name, n_bytes, whole=False)
+        except UnreadableFileError:
+            return b""
 
     def _read(self, name: str, n_bytes: int, *, whole: bool) -> bytes:
         where = f"{self.path.name}:{name}" if self._zip else str(self._real[name])
         size = self._members[name].file_size if self._zip else self._real[name].stat().st_size
         if whole and size > n_bytes:
-            raise DataError(where, f"be at most {n_bytes} bytes", f"{size}", "Split the recording into several files")
+            remedy = "Split the recording into several files"
+            raise UnreadableFileError(where, f"be at most {n_bytes} bytes", f"{size}", remedy)
         try:
             if self._zip:
                 with self._zip.open(self._members[name]) as stream:
@@ -85,7 +93,8 @@ class FileTree:
             with self._real[name].open("rb") as stream:
                 return stream.read(n_bytes)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
-            raise DataError(where, "be readable", f"{type(error).__name__}: {error}", "Restore the file") from error
+            got = f"{type(error).__name__}: {error}"
+            raise UnreadableFileError(where, "be readable", got, "Restore the file") from error
 
     def close(self) -> None:
         """Lets go of the archive."""

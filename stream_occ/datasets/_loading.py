@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
-from stream_occ.datasets._files import FileTree
+from stream_occ.datasets._files import FileTree, UnreadableFileError
 from stream_occ.datasets._report import LoadReport
 from stream_occ.errors import DataError
 from stream_occ.samples import Recording
@@ -91,6 +91,8 @@ class Dataset:
                     self.report.n_recordings += 1
                     self.report.n_samples += len(recording.block)
                     yield recording
+            except UnreadableFileError as error:
+                self.report.note(trial.label, f"passed over: {error}")
             finally:
                 self.report.n_files_read += 1
             if self.report.n_recordings == n_before and len(self.report.notes) == n_notes:

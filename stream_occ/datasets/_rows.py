@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from stream_occ.samples import FloatArray, IntArray
 MAX_ACC_MS2 = 2000.0  # 200 g is the widest range of any body-worn accelerometer
 MAX_GYR_RADS = 175.0  # 10,000 deg/s, more than twice the widest range in use
 MAX_STAMP_NS = 2**62  # the year 2116; leaves room for sums of stamps in int64
+
+_DTYPES: dict[Callable[[str], object], str] = {int: "i8", float: "f8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,10 @@ def parse_rows(
     lines: Sequence[str], columns: Sequence[Column], *, file: str, report: LoadReport, delimiter: str = ","
 ) -> dict[str, NDArray[np.generic]]:
     """Arrays by column name; rows that do not hold exactly these columns are refused and counted, never repaired."""
-    types: dict[Callable[[str], object], str] = {int: "i8", float: "f8"}
-    dtype = np.dtype([(column.name, types.get(column.kind, "O")) for column in columns])
+    dtype = np.dtype([(column.name, _DTYPES.get(column.kind, "O")) for column in columns])
     used = [line for line in lines if line.strip()]
     table: NDArray[np.void] | None = None
-    if used and all(column.kind in types for column in columns):
+    if used and all(column.kind in _DTYPES for column in columns):
         try:
             table = np.loadtxt(used, dtype=dtype, delimiter=delimiter, comments=None, ndmin=1)
         except (ValueError, OverflowError):
@@ -56,20 +59,33 @@ def _parse_slowly(
 ) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for line in lines:
-        fields = [field.strip() for field in line.split(delimiter)]
+        fields = [field.strip() for field in _split(line, delimiter)]
         if len(fields) != len(columns):
             report.refuse(file, "wrong number of fields")
             continue
-        try:
-            row = tuple(column.kind(field) for column, field in zip(columns, fields, strict=True))
-        except (ValueError, OverflowError):
-            report.refuse(file, "not a number")
-            continue
-        if any(isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63 for value in row):
-            report.refuse(file, "impossible stamp")
-            continue
-        rows.append(row)
+        row: list[object] = []
+        for column, field in zip(columns, fields, strict=True):
+            try:
+                row.append(_parse_field(column, field))
+            except (ValueError, OverflowError):
+                report.refuse(file, "not a number" if column.kind in _DTYPES else f"unknown {column.name}")
+                break
+        else:
+            rows.append(tuple(row))
     return rows
+
+
+def _parse_field(column: Column, field: str) -> object:
+    if column.kind in _DTYPES and ("_" in field or not field.isascii()):
+        raise ValueError(field)  # Python reads 1_000 and other scripts' digits; numpy's parser and other tools do not
+    value = column.kind(field)
+    if column.kind is int:
+        np.int64(cast(int, value))  # raises OverflowError beyond 64 bits
+    return value
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter)) if '"' in line else line.split(delimiter)
 
 
 def stack(table: dict[str, NDArray[np.generic]], names: Sequence[str]) -> FloatArray:

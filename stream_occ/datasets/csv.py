@@ -7,7 +7,7 @@ trial, is_fall, placement, fall_start_s, fall_end_s. A new recording starts wher
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import cast, get_args
@@ -21,6 +21,7 @@ from stream_occ.datasets._report import LoadReport
 from stream_occ.datasets._rows import (
     MAX_ACC_MS2,
     MAX_GYR_RADS,
+    MAX_STAMP_NS,
     Column,
     decode_text,
     keep_possible,
@@ -68,7 +69,7 @@ def find(tree: FileTree, variant: str | None, report: LoadReport) -> Sequence[Tr
         if path.suffix.lower() != ".csv" and len(tree.names) > 1:
             continue
         if not _looks_like_ours(tree.head(name)):
-            report.note(name, "no column of a recording in its first line, passed over")
+            report.note(name, "unreadable or no column of a recording in its first line, passed over")
             continue
         folders = path.parts[:-1]
         subject = folders[-2] if len(folders) >= 2 else folders[-1] if folders else "unknown"
@@ -83,10 +84,9 @@ def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterator[Recording
     lines = decode_text(tree.read(name), name, report).splitlines()
     at = next(i for i, line in enumerate(lines) if _is_content(line))
     header = _parse_header(lines[at], name)
-    kinds = {
-        header.t_column: float if header.t_column == "t_s" else int,
-        **dict.fromkeys(header.acc + header.gyr, float),
-    }
+    # a float holds whole microseconds exactly until the year 2255; nanoseconds of an epoch it does not
+    kinds: dict[str, Callable[[str], object]] = {header.t_column: int if header.t_column == "t_ns" else float}
+    kinds.update(dict.fromkeys(header.acc + header.gyr, float))
     columns = [Column(column, kinds.get(column, _PARSERS.get(column, str))) for column in header.columns]
     rows = [line for line in lines[at + 1 :] if not line.lstrip().startswith("#")]
     table = parse_rows(rows, columns, file=name, report=report)
@@ -120,9 +120,7 @@ def _build(
         interval = (int(t_ns[0]) + round(start_s * NS_PER_S), int(t_ns[0]) + round(end_s * NS_PER_S))
     is_fall = bool(ids.get("is_fall", interval is not None))
     if interval is not None and (not is_fall or interval[1] <= interval[0]):
-        report.note(
-            name, f"fall interval of {subject}/{activity} contradicts is_fall or ends before it starts: left out"
-        )
+        report.note(name, f"fall interval of {subject}/{activity} ends before it starts or is_fall is 0: left out")
         interval = None
     return Recording(
         dataset="csv",
@@ -178,9 +176,8 @@ def _parse_header(line: str, file: str) -> _Header:
 def _sensor_columns(
     names: Sequence[str], sensor: str, suffixes: dict[str, float], file: str
 ) -> tuple[tuple[str, str, str], float]:
-    found = {
-        match.group(2): match for field in names if (match := _SENSOR_COLUMN.fullmatch(field)) and match[1] == sensor
-    }
+    matches = (_SENSOR_COLUMN.fullmatch(field) for field in names)
+    found = {match.group(2): match for match in matches if match and match.group(1) == sensor}
     wanted = " or ".join(f"{sensor}_x_{suffix}" for suffix in suffixes)
     if set(found) != set("xyz"):
         missing = "no column of axis " + ", ".join(sorted(set("xyz") - set(found)))
@@ -205,10 +202,15 @@ def _parse_placement(text: str) -> str:
 
 
 def _parse_optional_s(text: str) -> float | None:
-    return float(text) if text else None
+    if not text:
+        return None
+    value = float(text)
+    if not abs(value) < MAX_STAMP_NS / NS_PER_S:
+        raise ValueError(text)
+    return value
 
 
-_PARSERS = {
+_PARSERS: dict[str, Callable[[str], object]] = {
     "is_fall": _parse_truth,
     "placement": _parse_placement,
     "fall_start_s": _parse_optional_s,
