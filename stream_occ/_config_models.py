@@ -64,7 +64,7 @@ class MqttConfig(Section):
     prefix: Level = "stream_occ"
     instance: Level = "edge"
     is_only_instance: bool = True
-    outgoing_messages: int = Field(default=10_000, ge=100, le=1_000_000)
+    outgoing_messages: int = Field(default=10_000, ge=100, le=60_000)  # below the 65,535 packet ids
 
     @field_validator("protocol", mode="before")
     @classmethod

@@ -1,0 +1,61 @@
+"""What stands between the network thread and the worker: messages as they came, and a bounded queue of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as it came. arrived_s is on the monotonic clock."""
+
+    topic: str
+    payload: bytes
+    is_retained: bool
+    arrived_s: float
+
+
+class Link(Protocol):
+    """What the service needs of a link; tests put a fake in its place."""
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the broker has accepted us."""
+
+    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+        """Hands a message over; False where it was dropped (counted)."""
+
+
+class Inbox:
+    """Bounded queue between the network thread and the worker: `put` never waits, what does not fit is refused."""
+
+    def __init__(self, max_messages: int, max_bytes: int) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._queue: deque[Received] = deque()
+        self._n_bytes = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, message: Received) -> bool:
+        """False where the queue is full."""
+        size = len(message.payload)
+        with self._lock:
+            if len(self._queue) >= self._max_messages or self._n_bytes + size > self._max_bytes:
+                return False
+            self._queue.append(message)
+            self._n_bytes += size
+            return True
+
+    def drain(self) -> list[Received]:
+        """All that waits, in order of arrival."""
+        with self._lock:
+            messages = list(self._queue)
+            self._queue.clear()
+            self._n_bytes = 0
+        return messages

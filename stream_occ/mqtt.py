@@ -1,0 +1,393 @@
+"""The link to the broker: the only module that imports the MQTT client.
+
+The client's own threads are not used: an exception in a callback ends them without a word, and writes of two threads
+can mix. One thread of ours owns the socket through the client's interface for foreign event loops; other threads only
+append to its queue and wake it. It starts with the broker down, waits longer after each failure (with jitter), and
+subscribes anew on every connection. `is_alive` and `silent_s` are there to be watched.
+
+Messages in are acknowledged when they have been put into the inbox, not when they have been scored: what is in the
+inbox when the process is killed is lost. Durable delivery (acknowledge after commit) has its place in `_on_message`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import select
+import ssl
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from stream_occ._inbox import Received
+from stream_occ.errors import ConfigError, ServiceError
+
+log = logging.getLogger("stream_occ.mqtt")
+
+SELECT_TIMEOUT_S = 1.0
+MAX_PACKET_BYTES = 16 * 1024 * 1024  # told to an MQTT 5 broker, which keeps larger ones away
+SESSION_TAKEN_OVER = 0x8E
+NO_MATCHING_SUBSCRIBERS = 0x10
+TAKEOVERS_UNTIL_FATAL = 3
+TAKEOVER_WINDOW_S = 60.0
+MAX_READS = 100  # packets read in one round, before writing has its turn
+
+
+@dataclass(frozen=True, slots=True)
+class MqttOptions:
+    """How to reach the broker, and bounds. session_expiry_s 0 makes the broker forget us when the link ends."""
+
+    host: str
+    port: int
+    client_id: str
+    protocol: Literal["5", "3.1.1"] = "5"
+    use_tls: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    keepalive_s: int = 30
+    session_expiry_s: int = 0
+    connect_timeout_s: float = 10.0
+    reconnect_min_s: float = 0.5
+    reconnect_max_s: float = 30.0
+    outgoing_messages: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A topic filter and the QoS to ask for."""
+
+    topic_filter: str
+    qos: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Retained QoS 1 texts on one topic: `online` on every connection, `offline` as last will and at the end."""
+
+    topic: str
+    online: bytes = b"online"
+    offline: bytes = b"offline"
+
+
+class MqttLink:
+    """A connection that keeps itself up; `on_message` is called in the network thread and must be quick."""
+
+    def __init__(
+        self,
+        options: MqttOptions,
+        *,
+        on_message: Callable[[Received], None] | None = None,
+        subscriptions: Sequence[Subscription] = (),
+        birth: Birth | None = None,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.n_connects = 0
+        self.fatal: ServiceError | None = None
+        self._options = options
+        self._deliver = on_message
+        self._subscriptions = tuple(subscriptions)
+        self._birth = birth
+        self._on_ready = on_ready
+        self._pending: dict[int, tuple[str, int]] = {}  # mid -> topic, QoS: handed over, not yet out or acknowledged
+        self._early: set[int] = set()  # mids whose on_publish came before publish() returned
+        self._n_received = 0
+        self._lock = threading.Lock()
+        self._accepted = threading.Event()
+        self._stopping = threading.Event()
+        self._last_read_s = time.monotonic()
+        self._connecting_since_s = 0.0
+        self._takeovers: deque[float] = deque(maxlen=TAKEOVERS_UNTIL_FATAL)
+        self._subscribe_mid: int | None = None
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._client = self._make_client()
+        self._thread = threading.Thread(target=self._run, name=f"mqtt-{options.client_id}", daemon=True)
+
+    # ---- for other threads
+
+    def start(self) -> None:
+        """Starts the network thread; returns at once, whether the broker is there or not."""
+        self._thread.start()
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the broker has accepted us (a CONNACK without error, and no loss since)."""
+        return self._accepted.is_set()
+
+    @property
+    def is_alive(self) -> bool:
+        """True while the network thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since bytes last came from the broker."""
+        return time.monotonic() - self._last_read_s
+
+    @property
+    def n_pending(self) -> int:
+        """Messages handed over that are neither sent (QoS 0) nor acknowledged."""
+        return len(self._pending)
+
+    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+        """Hands a message over; QoS 0 is dropped while there is no broker, QoS 1 waits; drops are counted by reason."""
+        if len(self._pending) >= self._options.outgoing_messages:
+            return self._drop("outgoing_queue_full", topic)
+        if qos == 0 and not self.is_connected:
+            return self._drop("offline", topic)
+        info = self._client.publish(topic, payload, qos=qos, retain=is_retained)
+        if info.rc == MQTTErrorCode.MQTT_ERR_NO_CONN and qos == 0:
+            return self._drop("offline", topic)
+        if info.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
+            return self._drop("outgoing_queue_full", topic)
+        # The client calls on_publish with a lock of its own held, so ours must not be held around its publish().
+        with self._lock:
+            if info.mid in self._early:
+                self._early.remove(info.mid)
+            else:
+                self._pending[info.mid] = (topic, qos)
+        self._wake()
+        return True
+
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until nothing is pending; False where time ran out or the broker is away."""
+        deadline = time.monotonic() + timeout_s
+        while self._pending and self.is_connected and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return not self._pending
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Publishes `offline`, waits for what is pending, disconnects in order and ends the thread."""
+        if self._birth is not None and self.is_connected:
+            self.publish(self._birth.topic, self._birth.offline, qos=1, is_retained=True)
+        self.flush(timeout_s)
+        self._stopping.set()
+        self._wake()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            for descriptor in (self._wake_read, self._wake_write):
+                os.close(descriptor)
+
+    # ---- the network thread
+
+    def _run(self) -> None:
+        delay_s = self._options.reconnect_min_s
+        while not self._stopping.is_set():
+            try:
+                self._connect()
+                while self._client.socket() is not None and not self._stopping.is_set():
+                    self._serve()
+                    if self.is_connected:
+                        delay_s = self._options.reconnect_min_s
+            except Exception as error:  # whatever it is, the thread must live: without it nothing is heard any more
+                log.warning("broker %s:%d: %s", self._options.host, self._options.port, _named(error))
+            if not self._stopping.is_set():
+                self._accepted.clear()
+                self._stopping.wait(delay_s * random.uniform(0.5, 1.0))
+                delay_s = min(2 * delay_s, self._options.reconnect_max_s)
+        self._close()
+
+    def _connect(self) -> None:
+        options = self._options
+        arguments: dict[str, Any] = {}
+        if options.protocol == "5":
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.SessionExpiryInterval = options.session_expiry_s
+            properties.MaximumPacketSize = MAX_PACKET_BYTES
+            arguments = {"clean_start": False, "properties": properties}
+        self._connecting_since_s = time.monotonic()
+        self._client.connect(options.host, options.port, keepalive=options.keepalive_s, **arguments)
+
+    def _serve(self) -> None:
+        """One round of reading, writing and housekeeping."""
+        sock = self._client.socket()
+        if sock is None:
+            return
+        has_pending = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+        writers = [sock] if self._client.want_write() else []
+        timeout_s = 0.0 if has_pending else SELECT_TIMEOUT_S
+        readers: list[Any] = [sock, self._wake_read]
+        readable, writable, _ = select.select(readers, writers, [], timeout_s)
+        if self._wake_read in readable:
+            _drain_pipe(self._wake_read)
+        if sock in readable or has_pending:
+            self._last_read_s = time.monotonic()
+            self._read()
+        if writable or self._client.want_write():
+            self._client.loop_write()
+        self._client.loop_misc()
+        waited_s = time.monotonic() - self._connecting_since_s
+        if not self.is_connected and waited_s > self._options.connect_timeout_s:
+            raise TimeoutError(f"no CONNACK within {self._options.connect_timeout_s:g} s")
+
+    def _read(self) -> None:
+        """Reads while messages come, up to a bound: the client takes one packet at a time."""
+        for _ in range(MAX_READS):
+            n_before = self._n_received
+            self._client.loop_read()
+            if self._n_received == n_before:
+                return
+
+    def _close(self) -> None:
+        try:
+            if self._client.socket() is not None:
+                self._client.disconnect()
+                self._client.loop_write()
+        except Exception as error:
+            log.debug("disconnect: %s", _named(error))
+        self._accepted.clear()
+
+    # ---- callbacks, all in the network thread
+
+    def _make_client(self) -> paho.Client:
+        options = self._options
+        is_v5 = options.protocol == "5"
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=options.client_id,
+            clean_session=None if is_v5 else options.session_expiry_s == 0,
+            protocol=MQTTProtocolVersion.MQTTv5 if is_v5 else MQTTProtocolVersion.MQTTv311,
+        )
+        client.suppress_exceptions = True
+        client.connect_timeout = options.connect_timeout_s
+        client.max_queued_messages_set(options.outgoing_messages)
+        if options.username is not None:
+            client.username_pw_set(options.username, options.password)
+        if options.use_tls:
+            _set_tls(client, options)
+        if self._birth is not None:
+            client.will_set(self._birth.topic, self._birth.offline, qos=1, retain=True)
+        client.on_connect = _guarded(self._on_connect)
+        client.on_disconnect = _guarded(self._on_disconnect)
+        client.on_message = _guarded(self._on_message)
+        client.on_publish = _guarded(self._on_publish)
+        client.on_subscribe = _guarded(self._on_subscribe)
+        client.on_socket_register_write = lambda *_: None  # its presence keeps publish() from writing in our caller
+        return client
+
+    def _on_connect(self, client: paho.Client, _: Any, __: Any, reason: ReasonCode, ___: Any) -> None:
+        if reason.is_failure:
+            log.warning("broker %s:%d refused us: %s", self._options.host, self._options.port, reason)
+            return
+        with self._lock:  # QoS 0 messages of the earlier connection are gone
+            for mid in [mid for mid, (_topic, qos) in self._pending.items() if qos == 0]:
+                del self._pending[mid]
+        self.n_connects += 1
+        self._accepted.set()
+        log.info("connected to %s:%d as %s", self._options.host, self._options.port, self._options.client_id)
+        if self._birth is not None:
+            self.publish(self._birth.topic, self._birth.online, qos=1, is_retained=True)
+        if self._subscriptions:  # always: a broker may have lost the session, whatever it says
+            wanted = [(entry.topic_filter, entry.qos) for entry in self._subscriptions]
+            _, self._subscribe_mid = client.subscribe(wanted)
+        elif self._on_ready is not None:
+            self._on_ready()
+
+    def _on_subscribe(self, _: Any, __: Any, mid: int, reasons: Sequence[ReasonCode], ___: Any) -> None:
+        for entry, reason in zip(self._subscriptions, reasons, strict=False):
+            if reason.is_failure:
+                log.error("broker refused the subscription to %s: %s", entry.topic_filter, reason)
+        if mid == self._subscribe_mid and self._on_ready is not None:
+            self._on_ready()
+
+    def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
+        self._accepted.clear()
+        if self._stopping.is_set():
+            return
+        log.warning("connection to %s:%d lost: %s", self._options.host, self._options.port, reason)
+        if reason.value == SESSION_TAKEN_OVER:
+            now_s = time.monotonic()
+            self._takeovers.append(now_s)
+            if len(self._takeovers) == TAKEOVERS_UNTIL_FATAL and now_s - self._takeovers[0] < TAKEOVER_WINDOW_S:
+                self.fatal = ServiceError(
+                    f"client id {self._options.client_id}",
+                    "belong to one process alone",
+                    "another client that keeps taking over our session",
+                    "Stop the other process, or give each its own mqtt.client_id and mqtt.instance",
+                )
+
+    def _on_message(self, _: Any, __: Any, message: paho.MQTTMessage) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""
+        self._n_received += 1
+        if self._deliver is not None:
+            self._deliver(Received(topic, bytes(message.payload), bool(message.retain), time.monotonic()))
+
+    def _on_publish(self, _: Any, __: Any, mid: int, reason: ReasonCode, ___: Any) -> None:
+        with self._lock:
+            topic, _qos = self._pending.pop(mid, ("", 0))
+            if not topic:
+                self._early.add(mid)
+        if reason.is_failure:
+            self._drop("refused_by_broker", topic)
+        elif reason.value == NO_MATCHING_SUBSCRIBERS and topic.endswith(("/event", "/alert")):
+            log.warning("nobody is subscribed to %s", topic)
+
+    # ---- small things
+
+    def _drop(self, reason: str, topic: str) -> bool:
+        self.dropped[reason] += 1
+        n = self.dropped[reason]
+        if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
+            log.warning("message to %s dropped: %s (%d so far)", topic, reason, n)
+        return False
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # enough wake-ups are waiting already
+            os.write(self._wake_write, b"\0")
+
+
+def _guarded(callback: Callable[..., None]) -> Callable[..., None]:
+    """The callback, whose exceptions are logged and go no further."""
+
+    def guarded(*arguments: Any) -> None:
+        try:
+            callback(*arguments)
+        except Exception:
+            log.exception("error in %s", callback.__name__)
+
+    return guarded
+
+
+def _set_tls(client: paho.Client, options: MqttOptions) -> None:
+    files = [None if path is None else str(path) for path in (options.ca_file, options.cert_file, options.key_file)]
+    try:
+        client.tls_set(ca_certs=files[0], certfile=files[1], keyfile=files[2])
+    except (OSError, ValueError) as error:
+        shown = ", ".join(file for file in files if file is not None)
+        raise ConfigError(
+            "mqtt.tls",
+            "name certificates in PEM format and their key",
+            f"{shown} ({_named(error)})",
+            "Correct the files",
+        ) from error
+
+
+def _drain_pipe(descriptor: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while os.read(descriptor, 4096):
+            pass
+
+
+def _named(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
