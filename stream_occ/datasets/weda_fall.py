@@ -90,7 +90,7 @@ def _read(tree: FileTree, name: str, limit: float, report: LoadReport) -> tuple[
     if not len(t_ns):
         return t_ns, values
     order = np.argsort(t_ns, kind="stable")
-    # the clock of a file starts at its first sample; in one file that row was swapped and the others count from a later one
+    # a file's clock starts at its first sample; in one file that row was swapped and the clock counts from a later one
     arrival_ns = t_ns[order] - t_ns[order[0]]
     return sampling_instants(arrival_ns), values[order]
 
