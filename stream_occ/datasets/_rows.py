@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -54,16 +55,25 @@ def _parse_fast(
 ) -> NDArray[np.void] | None:
     """The table of a file in which every row is as it should be, else None."""
     try:
-        table = np.loadtxt(lines, dtype=dtype, delimiter=delimiter, comments=None, quotechar='"', ndmin=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # numpy would take the integer 1e3 by way of a float
+            table = np.loadtxt(lines, dtype=dtype, delimiter=delimiter, comments=None, ndmin=1)
         for column in columns:
-            if column.kind not in _DTYPES:  # texts of few kinds: each is looked at once
-                texts, which = np.unique(table[column.name].astype(str), return_inverse=True)
-                values = np.empty(len(texts), dtype=object)
-                values[:] = [column.kind(text.strip()) for text in texts.tolist()]
-                table[column.name] = values[which]
-    except (ValueError, OverflowError):
+            if column.kind not in _DTYPES:
+                table[column.name] = _parse_texts(table[column.name], column)
+    except (ValueError, OverflowError, DeprecationWarning):
         return None
-    return cast("NDArray[np.void]", table)
+    return table
+
+
+def _parse_texts(texts: NDArray[np.void], column: Column) -> NDArray[np.object_]:
+    """Values of a column of text; it holds few different ones, and each of them is looked at once."""
+    different, which = np.unique(texts.astype(str), return_inverse=True)
+    if any('"' in text for text in different):
+        raise ValueError("quoted: for the careful parser")
+    values = np.empty(len(different), dtype=object)
+    values[:] = [column.kind(text.strip()) for text in different.tolist()]
+    return values[which]
 
 
 def _parse_slowly(
