@@ -167,7 +167,7 @@ class Khan31r:
         if not batch.rate_hz > self.min_rate_hz:
             raise ValueError(
                 f"windows must be sampled at more than {self.min_rate_hz:g} Hz for {self.name}; got "
-                f"{batch.rate_hz:g} Hz. Resample faster, or take khan31r_nofilter."
+                f"{batch.rate_hz:g} Hz. Resample faster, or take khan31r-nofilter."
             )
         features = np.empty((len(batch), len(NAMES)))
         chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))

@@ -1,0 +1,151 @@
+"""Time of the 31 features and of the filter, beside naive and scipy code in the same run: python benchmarks/features.py
+
+Prints JSON: microseconds a window of 250 samples x 6 (5 s at 50 Hz) alone and in batches, medians over rounds in
+which ours and the naive loop take turns; and microseconds a block for the stream's low-pass beside scipy.signal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import scipy
+from scipy import signal, stats
+
+from stream_occ.features.khan31r import FEATURE_SET
+from stream_occ.filtering import butter1_lowpass_sos, sos_filter, sos_initial_state
+from stream_occ.samples import FloatArray
+from stream_occ.windowing import WindowBatch
+
+RATE_HZ = 50.0
+N_SAMPLES = 250
+BATCHES = (1, 128, 4096)
+FILTER_BLOCKS = (5, 25, 50, 15_000)  # messages, and 5 min at 50 Hz
+N_NAIVE = 32  # windows in a naive round: its time a window does not depend on how many there are
+
+
+def naive_features(window: FloatArray) -> list[float]:
+    """One window, feature by feature, as one writes it first with numpy and scipy."""
+    acc, gyr = window[:3], window[3:]
+    norms = [np.linalg.norm(acc, axis=0), np.linalg.norm(gyr, axis=0)]
+    values = [np.mean(x) for x in (*acc, norms[0], *gyr, norms[1])]
+    for statistic in (np.max, np.min, np.std, stats.iqr):
+        values += [statistic(x) for x in norms]
+    values += [np.mean(np.sum(np.abs(xyz), axis=0)) for xyz in (acc, gyr)]
+    values += [_naive_entropy(x) for x in norms]
+    values += [_naive_energy(x) for x in norms]
+    for xyz in (acc, gyr):
+        values += [np.corrcoef(xyz[i], xyz[j])[0, 1] for i, j in ((0, 1), (0, 2), (1, 2))]
+    values += [np.mean(np.abs(np.diff(x))) * RATE_HZ for x in norms]
+    values.append(np.corrcoef(norms[0], norms[1])[0, 1])
+    return [float(value) for value in values]
+
+
+def _naive_power(x: FloatArray) -> FloatArray:
+    power: FloatArray = np.abs(np.fft.rfft(x - np.mean(x)))[1:] ** 2
+    return power
+
+
+def _naive_entropy(x: FloatArray) -> float:
+    power = _naive_power(x)
+    return float(stats.entropy(power / np.sum(power)) / np.log(len(power)))
+
+
+def _naive_energy(x: FloatArray) -> float:
+    power = _naive_power(x)
+    nyquist = power[-1] if len(x) % 2 == 0 else 0.0
+    return float((2 * np.sum(power) - nyquist) / len(x) ** 2)
+
+
+def microseconds(call: Callable[[], object], least_s: float = 0.05) -> float:
+    """Time of a call, averaged over as many as fill least_s."""
+    n, elapsed = 0, 0.0
+    start = time.perf_counter()
+    while elapsed < least_s:
+        call()
+        n += 1
+        elapsed = time.perf_counter() - start
+    return 1e6 * elapsed / n
+
+
+def side_by_side(calls: dict[str, Callable[[], object]], n_rounds: int) -> dict[str, float]:
+    """Median microseconds of each call over rounds in which they take turns, so that a busy machine slows all alike."""
+    for call in calls.values():
+        call()
+    rounds = [{name: microseconds(call) for name, call in calls.items()} for _ in range(n_rounds)]
+    return {name: statistics.median(times[name] for times in rounds) for name in calls}
+
+
+def bench_features(n_rounds: int, seed: int) -> dict[str, object]:
+    """Microseconds a window, ours in batches and naive, and the largest difference between the two."""
+    rng = np.random.default_rng(seed)
+    signals = rng.normal(size=(max(BATCHES), 6, N_SAMPLES)) + np.array([0, 0, 9.81, 0, 0, 0])[:, np.newaxis]
+
+    def extract(n: int) -> FloatArray:
+        return FEATURE_SET.extract(WindowBatch(("dev",) * n, np.zeros(n, dtype=np.int64), RATE_HZ, signals[:n]))
+
+    def naive() -> FloatArray:
+        return np.array([naive_features(window) for window in signals[:N_NAIVE]])
+
+    calls: dict[str, Callable[[], object]] = {str(n): lambda n=n: extract(n) for n in BATCHES}  # type: ignore[misc]
+    times = side_by_side(calls | {"naive": naive}, n_rounds)
+    naive_us = times.pop("naive") / N_NAIVE
+    rows = [
+        {"batch": int(n), "us_per_window": us / int(n), "times_naive": naive_us / (us / int(n))}
+        for n, us in times.items()
+    ]
+    difference = float(np.max(np.abs(extract(N_NAIVE) / naive() - 1)))
+    return {"naive_us_per_window": naive_us, "ours": rows, "largest_relative_difference": difference}
+
+
+def bench_filter(n_rounds: int, seed: int) -> list[dict[str, float]]:
+    """Microseconds a block of 6 channels, ours and scipy.signal.sosfilt with carried state."""
+    sos = butter1_lowpass_sos(20.0, RATE_HZ)
+    rows = []
+    for n in FILTER_BLOCKS:
+        x = np.random.default_rng(seed).normal(size=(n, 6))
+        state = sos_initial_state(sos, x[0])
+        calls: dict[str, Callable[[], object]] = {
+            "ours": lambda x=x, state=state: sos_filter(sos, x, state),  # type: ignore[misc]
+            "scipy": lambda x=x, state=state: signal.sosfilt(sos, x, axis=0, zi=state),  # type: ignore[misc]
+        }
+        times = side_by_side(calls, n_rounds)
+        rows.append({"samples": n, "us_per_block": times["ours"], "scipy_us_per_block": times["scipy"]})
+    return rows
+
+
+def main() -> None:
+    """Runs both and prints JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the JSON to this file too")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds whose median is reported (default 9)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random windows (default 0)")
+    options = parser.parse_args()
+    report = {
+        "benchmark": "features",
+        "window": [6, N_SAMPLES],
+        "seed": options.seed,
+        "rounds": options.rounds,
+        "threads": int(os.environ["OPENBLAS_NUM_THREADS"]),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
+        "features": bench_features(options.rounds, options.seed),
+        "filter": bench_filter(options.rounds, options.seed),
+    }
+    text = json.dumps(report, indent=2)
+    print(text)
+    if options.json is not None:
+        options.json.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
