@@ -1,0 +1,332 @@
+"""The trainer: recordings of normal activity to a model, its threshold from people held out, and what it was made of.
+
+Falls never enter: not the fit, not the scaling, not the threshold. What the trainer says of a model is which share of
+normal windows it accepts; it makes no claim about falls, for which it saw no data.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_occ import __version__, features
+from stream_occ._training_config import DataSource, TrainingConfig, load_training_config
+from stream_occ._training_data import ProgressReport, RecordingSource, TrainingData, read_training_data
+from stream_occ.artifacts import pack_model, unpack_model
+from stream_occ.errors import ConfigError, DataError
+from stream_occ.features import FeatureSet
+from stream_occ.filtering import butter1_lowpass_sos
+from stream_occ.samples import FloatArray, IntArray
+from stream_occ.scoring import Model, Scaler
+
+__all__ = [
+    "DataSource",
+    "Evidence",
+    "TrainingConfig",
+    "TrainingResult",
+    "load_training_config",
+    "train",
+]
+
+N_ANOMALIES = 200
+ANOMALY_RANGES = 10.0  # how many training ranges an injected anomaly lies off, in every feature
+N_SELF_TEST_ROWS = 24
+N_SELF_TEST_ANOMALIES = 8
+_VERSIONED = ("numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Scores (n,) of normal windows by detectors that never saw their person (recording, part): `unit` says which.
+
+    `rejected` (n,) is by the threshold of the rule: the model's own, or for `detector` that of the fold's detector.
+    """
+
+    unit: str
+    n_folds: int
+    scores: FloatArray
+    rejected: NDArray[np.bool_]
+    activities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingResult:
+    """A model, ready to be saved with `self_test_X`; `summary` is plain JSON; feature_quantiles (5, d) for the report.
+
+    feature_quantiles: minimum, 5 %, median, 95 %, maximum of each unscaled training feature.
+    """
+
+    model: Model
+    summary: dict[str, Any]
+    self_test_X: FloatArray
+    evidence: Evidence
+    feature_quantiles: FloatArray
+
+
+def train(
+    sources: Sequence[RecordingSource],
+    config: TrainingConfig | None = None,
+    progress: ProgressReport = lambda stage, done, total: None,
+) -> TrainingResult:
+    """A model of the normal recordings in `sources`; the same data, configuration and versions give the same bytes.
+
+    Raises ConfigError for a configuration that fits no feature set or detector, and DataError, one line that names
+    what is off, for data that cannot be trained on or that give a detector which tells nothing apart.
+    """
+    config = config or TrainingConfig()
+    make_detector(config)  # a wrong name or parameter is told before the data are read
+    feature_set = features.load(config.feature_set)
+    sos = design_filter(config, feature_set)
+    data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
+    notes: list[str] = []
+    evidence, quantile = _hold_out(data, config, progress, notes)
+    scaler, detector = _fit(data.X, config, "Fitting the model", progress, notes)
+    threshold = float(detector.score_threshold_) if quantile is None else quantile
+    summary = _summary(data, config, evidence, threshold, notes)
+    model = Model(
+        model_id="",
+        feature_set=feature_set,
+        rate_hz=config.rate_hz,
+        window_s=config.window_s,
+        hop_s=config.hop_s,
+        sos=sos,
+        scaler=scaler,
+        scorer=detector.to_scorer(),
+        threshold=threshold,
+        metadata=_metadata(summary, config),
+    )
+    anomalies = _anomalies(data.X, config.seed)
+    _check_tells_apart(model, data.X, anomalies, evidence)
+    spread = np.unique(np.linspace(0, len(data.X) - 1, N_SELF_TEST_ROWS).round().astype(np.int64))
+    self_test_X = np.concatenate([data.X[spread], anomalies[:N_SELF_TEST_ANOMALIES]])
+    model = unpack_model(pack_model(model, self_test_X=self_test_X))
+    summary = {"model_id": model.model_id, **summary}
+    quantiles = np.quantile(data.X, [0, 0.05, 0.5, 0.95, 1], axis=0)
+    return TrainingResult(model, summary, self_test_X, evidence, quantiles)
+
+
+def design_filter(config: TrainingConfig, feature_set: FeatureSet) -> FloatArray | None:
+    """Second-order sections of the feature set's low-pass at the model's rate; ConfigError for too low a rate."""
+    if config.rate_hz <= feature_set.min_rate_hz:
+        raise ConfigError(
+            "rate_hz",
+            f"be above {feature_set.min_rate_hz:g} for feature set {feature_set.name}",
+            f"{config.rate_hz:g}",
+            "Raise the rate, or take a feature set for slower streams",
+        )
+    return None if feature_set.lowpass_hz is None else butter1_lowpass_sos(feature_set.lowpass_hz, config.rate_hz)
+
+
+def make_detector(config: TrainingConfig) -> Any:
+    """The unfitted estimator that the configuration names, with its parameters and the seed."""
+    from stream_occ.detectors import preset
+
+    detector = preset(config.detector.name, random_state=config.seed)
+    try:
+        return detector.set_params(**config.detector.params)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(sorted(detector.get_params()))
+        raise ConfigError(
+            "detector.params",
+            f"be parameters of {config.detector.name}",
+            str(error).split(" Valid")[0],
+            f"It has {known}",
+        ) from error
+
+
+def _fit(
+    X: FloatArray, config: TrainingConfig, stage: str, progress: ProgressReport, notes: list[str]
+) -> tuple[Scaler, Any]:
+    """Scaler and detector fitted on rows X; what the detector warns of goes to the notes."""
+    from stream_occ.detectors.scaling import fit_scaler
+
+    scaler, detector = fit_scaler(X, config.scaler), make_detector(config)
+    shows_progress = "progress" in inspect.signature(detector.fit).parameters
+    extra: dict[str, Callable[[int, int], None]] = {}
+    if shows_progress:
+        extra["progress"] = lambda done, total: progress(stage, done, total)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            detector.fit(scaler.transform(X), **extra)
+        except ValueError as error:
+            raise DataError(
+                "training data",
+                f"suit detector {config.detector.name}",
+                str(error),
+                "Change its parameters or the data",
+            ) from error
+    notes.extend(f"{stage}: {warning.message}" for warning in caught)
+    if not shows_progress:
+        progress(stage, 1, 1)
+    return scaler, detector
+
+
+def _hold_out(
+    data: TrainingData, config: TrainingConfig, progress: ProgressReport, notes: list[str]
+) -> tuple[Evidence, float | None]:
+    """Scores of held-out windows, and the threshold of rule `quantile` (None for rule `detector`)."""
+    from stream_occ.detectors.calibration import quantile_threshold
+
+    unit, fold, guard = _folds(data, config)
+    n_folds = int(fold.max()) + 1
+    scores, own_threshold = np.empty(len(data.X)), np.empty(len(data.X))
+    for number in range(n_folds):
+        out = fold == number
+        stage = f"Holding out {unit}, {number + 1} of {n_folds}"
+        scaler, detector = _fit(data.X[~out & ~_near(out, guard)], config, stage, progress, notes)
+        scores[out] = detector.to_scorer().score(scaler.transform(data.X[out]))
+        own_threshold[out] = detector.score_threshold_
+    activities = tuple(data.activities())
+    if config.threshold.rule == "detector":
+        return Evidence(unit, n_folds, scores, scores > own_threshold, activities), None
+    threshold = quantile_threshold(scores, config.threshold.reject_share)
+    return Evidence(unit, n_folds, scores, scores > threshold, activities), threshold
+
+
+def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, int]:
+    """What is held out, the fold (n,) of each row, and how many rows beside a fold overlap it.
+
+    People where there are two or more; else recordings; else contiguous parts of the only recording, whose neighbours
+    within one window length are trained on with neither.
+    """
+    from stream_occ.detectors.calibration import group_folds
+
+    recordings = data.recording.tolist()
+    for unit, names in (
+        ("people", [data.recordings[i].subject for i in recordings]),
+        ("recordings", [str(i) for i in recordings]),
+    ):
+        n_groups = len(set(names))
+        if n_groups >= 2:
+            return unit, group_folds(names, min(config.threshold.n_folds, n_groups), config.seed), 0
+    guard = int(np.ceil(config.window_s / (config.train_hop_s or config.hop_s)))
+    n_folds, n = config.threshold.n_folds, len(data.X)
+    if n < 2 * n_folds * guard:
+        raise DataError(
+            "training data",
+            f"hold {2 * n_folds * guard} windows where there is one recording alone",
+            f"{n}",
+            "Record for longer, or make a second recording",
+        )
+    return "parts of the recording", (np.arange(n) * n_folds // n).astype(np.int64), guard
+
+
+def _near(out: NDArray[np.bool_], guard: int) -> NDArray[np.bool_]:
+    """Rows less than `guard` rows from a held-out one."""
+    near = np.zeros_like(out)
+    for shift in range(1, guard):
+        near[shift:] |= out[:-shift]
+        near[:-shift] |= out[shift:]
+    return near
+
+
+def _anomalies(X: FloatArray, seed: int) -> FloatArray:
+    """Rows (200, d) of which no useful detector accepts all: each feature ten training ranges off, either way."""
+    rng = np.random.default_rng([seed, 2])
+    size = np.ptp(X, axis=0)
+    size = np.where(size > 0, size, 1.0)
+    sign = rng.choice([-1.0, 1.0], (N_ANOMALIES, X.shape[1]))
+    anomalies: FloatArray = X[rng.integers(len(X), size=N_ANOMALIES)] + sign * ANOMALY_RANGES * size
+    return anomalies
+
+
+def _check_tells_apart(model: Model, X: FloatArray, anomalies: FloatArray, evidence: Evidence) -> None:
+    """Refuses a model that scores everything alike, accepts all injected anomalies or rejects all that is normal."""
+    remedy = "Take another detector or threshold rule, or train on more and more varied activity"
+    scores = model.score_features(anomalies)
+    some = model.score_features(X[:: max(1, len(X) // 1000)])
+    if np.ptp(np.concatenate([scores, some])) == 0:
+        raise DataError("trained model", "give different scores", f"{scores[0]:.6g} for every window", remedy)
+    if not (scores > model.threshold).any():
+        got = f"a model that accepts all {len(scores)} ({ANOMALY_RANGES:g} training ranges off in every feature)"
+        raise DataError("trained model", "reject injected anomalies", got, remedy)
+    if evidence.rejected.all():
+        got = f"a model that rejects all {len(evidence.rejected)}"
+        raise DataError("trained model", "accept normal windows of held-out " + evidence.unit, got, remedy)
+
+
+def _summary(
+    data: TrainingData, config: TrainingConfig, evidence: Evidence, threshold: float, notes: list[str]
+) -> dict[str, Any]:
+    """All that is said of a training run, as plain JSON."""
+    rates = [recording.rate_hz for recording in data.recordings]
+    n_rejected = int(evidence.rejected.sum())
+    if config.threshold.rule == "quantile" and n_rejected < 5:
+        notes.append(f"the threshold rests on {n_rejected} rejected windows: record more for a surer one")
+    return {
+        "datasets": sorted({recording.name.partition("/")[0] for recording in data.recordings}),
+        "n_people": len({recording.subject for recording in data.recordings}),
+        "n_recordings": len(data.recordings),
+        "n_windows": len(data.X),
+        "hours": round(sum(recording.duration_s for recording in data.recordings) / 3600, 4),
+        "n_falls_left_out": data.tally.n_falls,
+        "n_filtered_out": data.tally.n_filtered,
+        "n_too_short": data.tally.n_too_short,
+        "n_windows_thinned": data.tally.n_windows_thinned,
+        "refused_rows": dict(sorted(data.tally.refused_rows.items())),
+        "rate_hz_measured": {"min": min(rates), "median": float(np.median(rates)), "max": max(rates)},
+        "placements": sorted({recording.placement for recording in data.recordings}),
+        "activities": _by_activity(data, evidence),
+        "threshold": {
+            "value": threshold,
+            "rule": config.threshold.rule,
+            "held_out": evidence.unit,
+            "n_folds": evidence.n_folds,
+            "n_windows": len(evidence.scores),
+            "n_rejected": n_rejected,
+            "rejected_share": n_rejected / len(evidence.scores),
+        },
+        "config": config.model_dump(mode="json"),
+        "seed": config.seed,
+        "data_sha256": data.data_sha256,
+        "versions": _versions(),
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def _by_activity(data: TrainingData, evidence: Evidence) -> dict[str, dict[str, float | int]]:
+    """Recordings, windows and share of held-out windows accepted, for each activity."""
+    names = np.array(evidence.activities)
+    table: dict[str, dict[str, float | int]] = {}
+    for name in sorted(set(evidence.activities)):
+        rows = names == name
+        table[name] = {
+            "n_recordings": sum(recording.activity == name for recording in data.recordings),
+            "n_windows": int(rows.sum()),
+            "accepted_share": float(1 - evidence.rejected[rows].mean()),
+        }
+    return table
+
+
+def _metadata(summary: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
+    """What goes into the model file: no names of people and no paths leave the trainer's machine with it."""
+    training = {key: summary[key] for key in summary if key not in {"config", "threshold", "notes"}}
+    settings = config.model_dump(mode="json", exclude={"data", "people", "exclude_people"})
+    return {
+        "training": training,
+        "calibration": summary["threshold"],
+        "config": settings,
+        "seed": config.seed,
+        "data_sha256": summary["data_sha256"],
+        "versions": summary["versions"],
+        "placement": "/".join(summary["placements"]),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"stream_occ": __version__, "python": platform.python_version()}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
