@@ -1,0 +1,61 @@
+"""Detectors: scikit-learn estimators that learn from normal rows alone, one file each, found by walking this package.
+
+A public name of any file here (`OCNN`, `RandomProjectionEnsemble`, ...) can be imported from this package; the file is
+imported on first use. A file may offer ready detectors in its `PRESETS`: name -> function that makes one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from stream_occ.errors import UsageError
+
+__all__ = ["preset", "preset_names"]
+
+
+def preset(name: str, *, random_state: int | None = None, n_jobs: int | None = None) -> Any:
+    """A new unfitted detector by its preset name, such as "JKNN-RP" or "working"; raises UsageError for an unknown one.
+
+    random_state and n_jobs are set where given and where the detector has them.
+
+    >>> preset("11NN(theta)", random_state=0).theta
+    'empirical'
+    """
+    makers = _presets()
+    if name not in makers:
+        lowered = {known.lower(): known for known in makers}
+        close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.0)
+        remedy = f"Did you mean {lowered[close[0]]}? Names: {', '.join(makers)}" if close else "No presets found"
+        raise UsageError("detector", "be the name of a preset", repr(name), remedy)
+    detector = makers[name]()
+    given = {"random_state": random_state, "n_jobs": n_jobs}
+    known = detector.get_params(deep=False)
+    detector.set_params(**{key: value for key, value in given.items() if value is not None and key in known})
+    return detector
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of all presets, in the order of the files."""
+    return tuple(_presets())
+
+
+def _presets() -> dict[str, Callable[[], Any]]:
+    return {name: make for module in _modules() for name, make in getattr(module, "PRESETS", {}).items()}
+
+
+def _modules() -> list[ModuleType]:
+    names = sorted(item.name for item in pkgutil.iter_modules(__path__) if not item.name.startswith("_"))
+    return [import_module(f"{__name__}.{name}") for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for module in _modules():
+            if name in getattr(module, "__all__", ()):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,242 @@
+"""Algorithms 2, 3 and 4 of Khan & Ahmad on one space: noise by distance, J and K, theta; and the fit of one member.
+
+All of it uses normal rows alone: the rows that Algorithm 2 calls noise stand in for outliers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_occ.neighbors import nearest, pair_distances_squared
+from stream_occ.samples import FloatArray, IntArray
+from stream_occ.scoring.ocnn_ensemble import ratio_of
+
+BoolArray = NDArray[np.bool_]
+
+__all__ = [
+    "Fold",
+    "MemberFit",
+    "MemberSettings",
+    "choose_neighbors",
+    "choose_theta",
+    "fit_member",
+    "floor_reference",
+    "inner_folds",
+    "noise_mask",
+    "running_means",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Checked parameters of one OCNN; None for a number of neighbours or theta means: tune it."""
+
+    n_neighbors: int | None
+    k_neighbors: int | None
+    theta: float | None
+    floor: float
+    max_neighbors: int
+    omega: float
+    n_inner_folds: int
+    drop_noise: bool
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether Algorithm 2 has to run."""
+        return self.drop_noise or self.needs_folds
+
+    @property
+    def needs_folds(self) -> bool:
+        """Whether Algorithm 3 or 4 has to run."""
+        return self.n_neighbors is None or self.k_neighbors is None or self.theta is None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberFit:
+    """What fitting one member found. own_distance (N,) is negative for rows left out as noise."""
+
+    n_neighbors: int
+    k_neighbors: int
+    theta: float
+    own_distance: FloatArray
+    floor: float
+    noise: BoolArray | None
+    notes: tuple[Literal["edge", "theta"], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Distances of one inner fold: what Algorithms 3 and 4 need of it.
+
+    distance, row (n, J): the J nearest training rows of each tested row. own (m, K): running means of the training
+    rows' own distances. is_noise (n,): which tested rows stand in for outliers.
+    """
+
+    distance: FloatArray
+    row: IntArray
+    own: FloatArray
+    is_noise: BoolArray
+
+    def ratio(self, n_neighbors: int, k_neighbors: int, floor: float) -> FloatArray:
+        """nn_ratio (n,) of the tested rows for one J, K."""
+        own = self.own[:, k_neighbors - 1]
+        reference = running_means(own[self.row[:, :n_neighbors]])[:, -1]
+        return ratio_of(running_means(self.distance[:, :n_neighbors])[:, -1], reference + floor_reference(own, floor))
+
+
+def running_means(values: FloatArray) -> FloatArray:
+    """Means (n, k) of the first 1, 2, ..., k columns."""
+    means: FloatArray = np.cumsum(values, axis=1) / np.arange(1, values.shape[1] + 1)
+    return means
+
+
+def floor_reference(own: FloatArray, floor: float) -> float:
+    """floor * m: m the median of the rows' own mean distances, of the positive ones where most are 0."""
+    if floor == 0.0:
+        return 0.0
+    median = float(np.median(own))
+    if median == 0.0 and own.any():
+        median = float(np.median(own[own > 0.0]))
+    return floor * median
+
+
+def noise_mask(X: FloatArray, *, omega: float, n_needed: int) -> BoolArray:
+    """Algorithm 2: rows whose distance to the mean row lies outside [Q1 - w IQR, Q3 + w IQR] (equation 9).
+
+    Two-sided as printed. w starts at omega (a whisker multiplier) and falls by 0.1 to 0 until at least n_needed rows
+    are outside; where even 0 gives too few (ties), the n_needed rows farthest from the mean, ties by lower number.
+    Quartiles are interpolated linearly.
+    """
+    distance = np.sqrt(pair_distances_squared(X, np.broadcast_to(X.mean(axis=0), X.shape)))
+    low, high = np.quantile(distance, (0.25, 0.75))
+    tenths = 10.0 * omega
+    for step in range(math.floor(tenths) + 1):
+        whisker = (tenths - step) / 10.0 * (high - low)
+        mask: BoolArray = (distance < low - whisker) | (distance > high + whisker)
+        if np.count_nonzero(mask) >= n_needed:
+            return mask
+    mask = np.zeros(len(X), dtype=bool)
+    mask[np.argsort(-distance, kind="stable")[:n_needed]] = True
+    return mask
+
+
+def inner_folds(noise: BoolArray, n_folds: int, rng: np.random.Generator) -> IntArray:
+    """Fold number (N,) of each row: targets and noise are shuffled and dealt out separately, so each fold has both."""
+    fold = np.empty(len(noise), dtype=np.int64)
+    for rows in (np.flatnonzero(~noise), np.flatnonzero(noise)):
+        fold[rng.permutation(rows)] = np.arange(len(rows)) % n_folds
+    return fold
+
+
+def measure_folds(X: FloatArray, noise: BoolArray, fold: IntArray, *, n_neighbors: int, k_neighbors: int) -> list[Fold]:
+    """Neighbours of each fold's rows among the other folds' targets (noise never trains), up to the largest J and K."""
+    measured = []
+    for number in range(int(fold.max()) + 1):
+        tested = fold == number
+        train = X[~tested & ~noise]
+        distance, row = nearest(X[tested], train, min(n_neighbors, len(train) - 1))
+        own, _ = nearest(train, train, min(k_neighbors, len(train) - 1), exclude_self=True)
+        measured.append(Fold(distance, row, running_means(own), noise[tested]))
+    return measured
+
+
+def choose_neighbors(folds: list[Fold], *, j_grid: IntArray, k_grid: IntArray, floor: float) -> tuple[int, int]:
+    """Algorithm 3: the (J, K) with the best mean over folds of gmean at theta = 1; ties to smallest J, then K."""
+    total = np.zeros((len(j_grid), len(k_grid)))
+    for fold in folds:
+        n_targets, n_noise = np.count_nonzero(~fold.is_noise), np.count_nonzero(fold.is_noise)
+        distance = running_means(fold.distance)[:, j_grid - 1]
+        for column, k in enumerate(k_grid):
+            own = fold.own[:, k - 1]
+            reference = running_means(own[fold.row])[:, j_grid - 1] + floor_reference(own, floor)
+            accepted = ratio_of(distance, reference) < 1.0
+            tpr = np.count_nonzero(accepted[~fold.is_noise], axis=0) / n_targets
+            tnr = np.count_nonzero(~accepted[fold.is_noise], axis=0) / n_noise
+            total[:, column] += np.sqrt(tpr * tnr)
+    best = int(np.argmax(total / len(folds)))
+    return int(j_grid[best // len(k_grid)]), int(k_grid[best % len(k_grid)])
+
+
+def choose_theta(ratio: FloatArray, is_noise: BoolArray) -> float | None:
+    """Algorithm 4: the pooled ratio that, used as theta, gives the best gmean; None where every gmean is 0.
+
+    Candidates are the distinct finite positive ratios; accept means ratio < theta, so the candidate's own row is
+    rejected. Ties go to the smallest. gmean is compared as accepted targets * rejected noise: integers, no rounding.
+    """
+    candidates = np.unique(ratio[np.isfinite(ratio) & (ratio > 0.0)])
+    if candidates.size == 0:
+        return None
+    accepted_targets = np.searchsorted(np.sort(ratio[~is_noise]), candidates, side="left")
+    accepted_noise = np.searchsorted(np.sort(ratio[is_noise]), candidates, side="left")
+    product = accepted_targets.astype(np.int64) * (np.count_nonzero(is_noise) - accepted_noise)
+    best = int(np.argmax(product))
+    return float(candidates[best]) if product[best] > 0 else None
+
+
+def fit_member(X: FloatArray, settings: MemberSettings, rng: np.random.Generator) -> MemberFit:
+    """Fits one OCNN on rows X: noise, folds, J and K, theta, then the rows' own distances on the final training set.
+
+    The final training set is all of X, without the noise rows where settings.drop_noise. Raises ValueError where X
+    has too few rows.
+    """
+    noise: BoolArray | None = None
+    j, k, theta = settings.n_neighbors, settings.k_neighbors, settings.theta
+    notes: list[Literal["edge", "theta"]] = []
+    if settings.needs_noise:
+        noise = noise_mask(X, omega=settings.omega, n_needed=max(settings.n_inner_folds, 5))
+        _check_enough(X, noise, settings)
+    if settings.needs_folds and noise is not None:
+        fold = inner_folds(noise, settings.n_inner_folds, rng)
+        folds = measure_folds(
+            X, noise, fold, n_neighbors=j or settings.max_neighbors, k_neighbors=k or settings.max_neighbors
+        )
+        if j is None or k is None:
+            j_grid = _grid(j, min(item.distance.shape[1] for item in folds))
+            k_grid = _grid(k, min(item.own.shape[1] for item in folds))
+            j, k = choose_neighbors(folds, j_grid=j_grid, k_grid=k_grid, floor=settings.floor)
+            if (len(j_grid) > 1 and j == j_grid[-1]) or (len(k_grid) > 1 and k == k_grid[-1]):
+                notes.append("edge")
+        if theta is None:
+            pooled = np.concatenate([item.ratio(j, k, settings.floor) for item in folds])
+            theta = choose_theta(pooled, np.concatenate([item.is_noise for item in folds]))
+            if theta is None:
+                theta = 1.0
+                notes.append("theta")
+    assert j is not None
+    assert k is not None
+    assert theta is not None
+    own_distance, floor = _own_distances(X, noise if settings.drop_noise else None, k, settings.floor)
+    return MemberFit(j, k, theta, own_distance, floor, noise, tuple(notes))
+
+
+def _own_distances(X: FloatArray, dropped: BoolArray | None, k: int, floor: float) -> tuple[FloatArray, float]:
+    """Mean distance (N,) of each row to its k nearest, -1 for dropped rows; and the floor's term."""
+    kept = np.ones(len(X), dtype=bool) if dropped is None else ~dropped
+    distance, _ = nearest(X[kept], X[kept], k, exclude_self=True)
+    own = running_means(distance)[:, -1]
+    padded = np.full(len(X), -1.0)
+    padded[kept] = own
+    return padded, floor_reference(own, floor)
+
+
+def _grid(fixed: int | None, largest: int) -> IntArray:
+    """The given number alone, or 1..largest."""
+    return np.arange(1, largest + 1) if fixed is None else np.array([fixed])
+
+
+def _check_enough(X: FloatArray, noise: BoolArray, settings: MemberSettings) -> None:
+    """Raises ValueError unless every inner training set can give the fixed numbers of neighbours."""
+    n_targets = int(np.count_nonzero(~noise))
+    n_folds = settings.n_inner_folds if settings.needs_folds else 1
+    n_train = n_targets if n_folds == 1 else n_targets - math.ceil(n_targets / n_folds)
+    needed = max(settings.n_neighbors or 1, settings.k_neighbors or 1) + 1
+    if n_train < needed:
+        raise ValueError(
+            f"X has too few rows: {len(X)} rows, {n_targets} of them not noise, leave {n_train} to train on in an "
+            f"inner fold; at least {needed} are needed. Give more rows or fewer folds or neighbours"
+        )

@@ -1,0 +1,264 @@
+"""One-class nearest neighbours: 11NN, 1KNN, J1NN and JKNN of Khan & Ahmad (arXiv 1604.01686) by their parameters."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from stream_occ.detectors._tuning import MemberFit, MemberSettings, fit_member
+from stream_occ.samples import FloatArray
+from stream_occ.scoring.ocnn_ensemble import FrozenScorer
+
+__all__ = ["OCNN", "TuningWarning"]
+
+
+class TuningWarning(UserWarning):
+    """Tuning ended where one would not want it: on the grid's edge, or with a threshold that separates nothing."""
+
+
+class FrozenScorerMixin:
+    """scikit-learn's outlier methods on a fitted `scorer_`: scores in training and in the service are the same bits.
+
+    ===================  ==================  ==========================================
+    quantity             high means          accepted (+1) where
+    ===================  ==================  ==========================================
+    `score_samples`      normal              score_samples >= offset_
+    `decision_function`  normal              >= 0
+    `predict`            +1 normal           -1 is an outlier
+    `score_one`          abnormal            score_one <= score_threshold_
+    `to_scorer().score`  abnormal            score <= score_threshold_
+    ===================  ==================  ==========================================
+
+    For new rows only, so without scikit-learn's OutlierMixin and its `fit_predict`: a row that was trained on is its
+    own nearest neighbour at distance 0 and is accepted.
+    """
+
+    scorer_: FrozenScorer
+    offset_: float
+    score_threshold_: float
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Minus the scorer's score (n,): high = normal."""
+        rows = self._rows(X)
+        return -self.scorer_.score(rows)
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """score_samples - offset_ (n,): >= 0 is normal."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """+1 for normal rows, -1 for outliers, (n,)."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1).astype(np.int64)
+
+    def score_one(self, x: Mapping[str, float] | ArrayLike) -> float:
+        """Score of one row, high = abnormal: a mapping of feature names to values, or the d values.
+
+        A mapping is read by the names seen in fit, else in its own order.
+        """
+        if isinstance(x, Mapping):
+            names = getattr(self, "feature_names_in_", tuple(x))
+            missing = [str(name) for name in names if name not in x]
+            if missing:
+                raise ValueError(f"x must give every feature seen in fit; missing {', '.join(missing)}")
+            x = [x[name] for name in names]
+        check_is_fitted(self)
+        return float(self.scorer_.score(np.asarray(x, dtype=np.float64)[None])[0])
+
+    def to_scorer(self) -> FrozenScorer:
+        """The frozen scorer (numpy alone) that a model file carries; outlier where its score > score_threshold_."""
+        check_is_fitted(self)
+        return self.scorer_
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        """X checked against what fit saw, as float64 rows."""
+        check_is_fitted(self)
+        rows: FloatArray = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        return rows
+
+
+class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
+    """Accepts a row whose J nearest training rows are about as near to it as they are to their own K nearest.
+
+    nn_ratio(x) = D_J / (D_K + floor * m): D_J the mean distance of x to its J nearest training rows, D_K the mean over
+    these J of each one's mean distance to its K nearest training rows other than itself (by row number, never by
+    distance), m the median over training rows of their own mean distance to K (of the positive ones where most are 0).
+    Euclidean, float64; equal distances go to the lower row number; 0/0 = 0 and x/0 = +inf. Accepted iff nn_ratio <
+    theta, strictly: offset_ = -nextafter(theta, -inf). `score_samples` = -nn_ratio, infinity standing as 1e300.
+
+    X is used as given: scale it first. Papers.md 4.1 lists where the paper leaves a choice; here noise never trains an
+    inner fold, the final training set is all of X, and J, K are chosen at theta = 1 before theta.
+
+    Parameters
+    ----------
+    n_neighbors : J >= 1, or "cv" for Algorithm 3 (1..max_neighbors).
+    k_neighbors : K >= 1, or "cv" likewise.
+    theta : threshold > 0, or "empirical" for Algorithm 4.
+    floor : >= 0; 0 is the paper's ratio, a large floor orders rows as the plain mean distance to J neighbours does.
+    max_neighbors : largest J and K tried by "cv".
+    omega : whisker multiplier that Algorithm 2 starts from.
+    n_inner_folds : inner folds G >= 2.
+    drop_noise : leave the rows that Algorithm 2 rejects out of the final training set.
+    random_state : seed (int), numpy Generator, RandomState or None; deals rows out to inner folds.
+
+    Attributes
+    ----------
+    n_neighbors_, k_neighbors_, theta_, offset_, score_threshold_ : what fit settled on.
+    noise_ : bool (N,), rows rejected by Algorithm 2, or None where it did not run.
+
+    Examples
+    --------
+    >>> X = np.arange(10.0)[:, None]
+    >>> OCNN().fit(X).predict([[4.5], [30.0]]).tolist()
+    [1, -1]
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int | Literal["cv"] = 1,
+        k_neighbors: int | Literal["cv"] = 1,
+        theta: float | Literal["empirical"] = 1.0,
+        floor: float = 0.0,
+        max_neighbors: int = 10,
+        omega: float = 1.5,
+        n_inner_folds: int = 2,
+        drop_noise: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.k_neighbors = k_neighbors
+        self.theta = theta
+        self.floor = floor
+        self.max_neighbors = max_neighbors
+        self.omega = omega
+        self.n_inner_folds = n_inner_folds
+        self.drop_noise = drop_noise
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: object = None, *, progress: Callable[[int, int], None] | None = None) -> Self:
+        """Learns from normal rows X (N, d); y is ignored. Calls progress(1, 1) at the end.
+
+        Raises ValueError for bad parameters, NaN, identical rows, or too few rows.
+        """
+        settings = self.settings()
+        rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
+        check_training_rows(rows, settings)
+        found = fit_member(rows, settings, as_generator(self.random_state))
+        warn_of([found])
+        self.n_neighbors_, self.k_neighbors_, self.theta_ = found.n_neighbors, found.k_neighbors, found.theta
+        self.noise_ = found.noise
+        self.scorer_ = build_scorer(rows, np.eye(rows.shape[1])[None], [found], "single")
+        self.score_threshold_ = float(np.nextafter(found.theta, -np.inf))
+        self.offset_ = -self.score_threshold_
+        if progress is not None:
+            progress(1, 1)
+        return self
+
+    def nn_ratio(self, X: ArrayLike) -> FloatArray:
+        """D_J / (D_K + floor * m) of each row, (n,), high = abnormal; +inf where the denominator alone is 0."""
+        rows = self._rows(X)
+        return self.scorer_.ratios(rows)[:, 0]
+
+    def settings(self) -> MemberSettings:
+        """The parameters, checked; raises ValueError naming the one that is off."""
+        _check("max_neighbors", self.max_neighbors, "an int >= 1", _is_count(self.max_neighbors, 1))
+        _check("n_inner_folds", self.n_inner_folds, "an int >= 2", _is_count(self.n_inner_folds, 2))
+        _check("omega", self.omega, "a finite number >= 0", _is_number(self.omega) and self.omega >= 0)
+        _check("floor", self.floor, "a finite number >= 0", _is_number(self.floor) and self.floor >= 0)
+        for name in ("n_neighbors", "k_neighbors"):
+            value = getattr(self, name)
+            _check(name, value, 'an int >= 1 or "cv"', value == "cv" or _is_count(value, 1))
+        is_number = _is_number(self.theta) and not isinstance(self.theta, str) and self.theta > 0
+        _check("theta", self.theta, 'a finite number > 0 or "empirical"', self.theta == "empirical" or is_number)
+        return MemberSettings(
+            n_neighbors=None if self.n_neighbors == "cv" else int(self.n_neighbors),
+            k_neighbors=None if self.k_neighbors == "cv" else int(self.k_neighbors),
+            theta=None if self.theta == "empirical" else float(self.theta),
+            floor=float(self.floor),
+            max_neighbors=int(self.max_neighbors),
+            omega=float(self.omega),
+            n_inner_folds=int(self.n_inner_folds),
+            drop_noise=bool(self.drop_noise),
+        )
+
+
+def build_scorer(X: FloatArray, maps: FloatArray, members: list[MemberFit], combine: str) -> FrozenScorer:
+    """The frozen scorer of fitted members over shared rows X; it keeps a copy of X."""
+    return FrozenScorer(
+        X.copy(),
+        maps=maps,
+        own_distance=np.stack([member.own_distance for member in members]),
+        n_neighbors=np.array([member.n_neighbors for member in members], dtype=np.int64),
+        theta=np.array([member.theta for member in members]),
+        floor=np.array([member.floor for member in members]),
+        combine=combine,
+    )
+
+
+def check_training_rows(X: FloatArray, settings: MemberSettings) -> None:
+    """Raises ValueError unless the rows differ and are enough for the fixed J and K."""
+    needed = max(settings.n_neighbors or 1, (settings.k_neighbors or 1) + 1)
+    if len(X) < needed:
+        raise ValueError(
+            f"X must have at least {needed} rows for n_neighbors={settings.n_neighbors or 'cv'} and "
+            f"k_neighbors={settings.k_neighbors or 'cv'}; got n_samples = {len(X)}. Give more rows or fewer neighbours"
+        )
+    if np.ptp(X, axis=0).max() == 0.0:
+        raise ValueError(
+            f"X must hold at least two distinct rows; got {len(X)} identical ones. Check that the sensor moved"
+        )
+    if np.abs(X).max() > 1e100:
+        raise ValueError(f"X must lie within +-1e100; got {np.abs(X).max():.3g}. Scale the features first")
+
+
+def warn_of(members: list[MemberFit]) -> None:
+    """One TuningWarning for each thing that happened in any member, with the number of members."""
+    texts = {
+        "edge": "the best J or K is the largest one tried: raise max_neighbors or fix them",
+        "theta": "no threshold accepts a target and rejects a noise row: theta = 1 is used",
+    }
+    for note, text in texts.items():
+        n_affected = sum(note in member.notes for member in members)
+        if n_affected:
+            share = "" if len(members) == 1 else f" ({n_affected} of {len(members)} members)"
+            warnings.warn(f"{text}{share}", TuningWarning, stacklevel=3)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A Generator from a seed, a Generator (used as it is), a RandomState or None (fresh entropy)."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(random_state)
+
+
+def _check(name: str, value: object, expected: str, ok: bool) -> None:
+    if not ok:
+        raise ValueError(f"{name} must be {expected}; got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and bool(np.isfinite(value))
+    )
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
+PRESETS: dict[str, Callable[[], OCNN]] = {
+    "11NN": OCNN,
+    "11NN(theta)": lambda: OCNN(theta="empirical"),
+    "JKNN": lambda: OCNN(n_neighbors="cv", k_neighbors="cv"),
+    "1KNN": lambda: OCNN(k_neighbors="cv"),
+    "J1NN": lambda: OCNN(n_neighbors="cv"),
+}
