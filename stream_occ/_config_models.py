@@ -202,6 +202,7 @@ class Config(Section):
     mqtt: MqttConfig = MqttConfig()
     inputs: tuple[InputConfig, ...] = Field(min_length=1, max_length=100)
     model: Path = Path("model.occ")
+    model_key_file: Path | None = None
     stream: StreamConfig = StreamConfig()
     events: EventsConfig = EventsConfig()
     limits: LimitsConfig = LimitsConfig()

@@ -10,12 +10,22 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message as it came. arrived_s is on the monotonic clock."""
+    """A message as it came. arrived_s is on the monotonic clock.
+
+    n_bytes is the size as sent: larger than len(payload) where the payload was thrown away for its size.
+    """
 
     topic: str
     payload: bytes
     is_retained: bool
     arrived_s: float
+    n_bytes: int
+
+    @classmethod
+    def of(cls, topic: str, payload: bytes, *, is_retained: bool, arrived_s: float, max_bytes: int) -> Received:
+        """The message, without its payload where that is larger than max_bytes: the queue must not hold it."""
+        n_bytes = len(payload)
+        return cls(topic, payload if n_bytes <= max_bytes else b"", is_retained, arrived_s, n_bytes)
 
 
 class Link(Protocol):
@@ -33,6 +43,7 @@ class Inbox:
     """Bounded queue between the network thread and the worker: `put` never waits, what does not fit is refused."""
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
+        self.n_refused = 0
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._queue: deque[Received] = deque()
@@ -43,10 +54,11 @@ class Inbox:
         return len(self._queue)
 
     def put(self, message: Received) -> bool:
-        """False where the queue is full."""
+        """False, and counted, where the queue is full."""
         size = len(message.payload)
         with self._lock:
             if len(self._queue) >= self._max_messages or self._n_bytes + size > self._max_bytes:
+                self.n_refused += 1
                 return False
             self._queue.append(message)
             self._n_bytes += size

@@ -59,6 +59,7 @@ ENVIRONMENT_PREFIX = "STREAM_OCC__"
 MAX_SECRET_BYTES = 4096
 _PATHS: tuple[KeyPath, ...] = (
     ("model",),
+    ("model_key_file",),
     ("mqtt", "password_file"),
     ("mqtt", "tls", "ca_file"),
     ("mqtt", "tls", "cert_file"),
@@ -182,8 +183,8 @@ class _Draft:
         except ValidationError as error:
             self.problems.extend(_problem(self, item, Config, ()) for item in error.errors(include_url=False))
             return None
-        for *_, name in _PATHS[2:]:
-            given = getattr(config.mqtt.tls, str(name))
+        for name in ("ca_file", "cert_file", "key_file"):
+            given = getattr(config.mqtt.tls, name)
             if given is not None and not given.is_file():
                 self.add(("mqtt", "tls", name), "be an existing file", str(given), "Check the path")
         config._password = self._secret(config.mqtt)

@@ -65,6 +65,7 @@ class MqttOptions:
     reconnect_min_s: float = 0.5
     reconnect_max_s: float = 30.0
     outgoing_messages: int = 10_000
+    max_payload_bytes: int = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +332,14 @@ class MqttLink:
             topic = ""
         self._n_received += 1
         if self._deliver is not None:
-            self._deliver(Received(topic, bytes(message.payload), bool(message.retain), time.monotonic()))
+            received = Received.of(
+                topic,
+                bytes(message.payload),
+                is_retained=bool(message.retain),
+                arrived_s=time.monotonic(),
+                max_bytes=self._options.max_payload_bytes,
+            )
+            self._deliver(received)
 
     def _on_publish(self, _: Any, __: Any, mid: int, reason: ReasonCode, ___: Any) -> None:
         with self._lock:

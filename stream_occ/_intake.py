@@ -1,0 +1,200 @@
+"""The service's front desk: from a message as it came to sample blocks, or to a reason why not; who is known.
+
+Nothing here grows without bound: devices are at most `max_devices`, reasons are a fixed set, and a refused message
+leaves a number behind and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from stream_occ._inbox import Received
+from stream_occ.codecs import Codec, load_codec
+from stream_occ.config import DEVICE_FIELD, Config, InputConfig
+from stream_occ.errors import PayloadError
+from stream_occ.messages import Topics, is_device_id
+from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock
+
+log = logging.getLogger("stream_occ.intake")
+
+
+@dataclass(slots=True)
+class DeviceRecord:
+    """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic."""
+
+    profile: DeviceProfile
+    since_s: float
+    heard_s: float
+    data_s: float | None = None
+    data_ns: int | None = None
+    is_online: bool = False
+    refused: Counter[str] = field(default_factory=Counter)
+    fault_seen_s: dict[str, float] = field(default_factory=dict)
+    odd_samples: dict[str, int] = field(default_factory=dict)
+    open_alert: Alert | None = None
+    shown: tuple[str, tuple[str, ...]] | None = None
+    state_due_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    pattern: re.Pattern[str]
+    codec: Codec
+    profile: DeviceProfile
+
+    @classmethod
+    def of(cls, config: InputConfig) -> _Input:
+        levels = [_LEVELS.get(level) or re.escape(level) for level in config.pattern.split("/")]
+        pattern = "/".join(levels).replace("/(?:.*)", "(?:/.*)?")  # a/# matches a as well
+        return cls(re.compile(pattern, re.DOTALL), load_codec(config.codec), config.device_profile)
+
+
+_LEVELS = {DEVICE_FIELD: "(?P<device>[^/]*)", "+": "[^/]*", "#": "(?:.*)"}
+
+
+class Intake:
+    """Takes messages one by one; `refused` counts by reason over all devices, known or not."""
+
+    def __init__(self, config: Config, topics: Topics) -> None:
+        self.devices: dict[str, DeviceRecord] = {}
+        self.refused: Counter[str] = Counter()
+        self.n_messages = 0
+        self.forgotten: list[str] = []
+        self._inputs = [_Input.of(entry) for entry in config.inputs]
+        self._topics = topics
+        self._limits = config.limits
+        self._allowed = frozenset(config.limits.allowed_devices)
+        self._max_past_ns = round(config.stream.max_past_s * NS_PER_S)
+        self._max_future_ns = round(config.stream.max_future_s * NS_PER_S)
+
+    def accept(self, message: Received, *, now_ns: int, now_s: float) -> list[SampleBlock]:
+        """Blocks of a message; none where it is refused, which is counted."""
+        self.n_messages += 1
+        if self._topics.is_own(message.topic):
+            return self._refuse("own_topic", message, None, now_s)
+        found = self._find(message.topic)
+        if found is None:
+            return self._refuse("no_input", message, None, now_s)
+        device_id, entry = found
+        if not is_device_id(device_id):
+            return self._refuse("bad_device_id", message, None, now_s)
+        if self._allowed and device_id not in self._allowed:
+            return self._refuse("device_not_listed", message, None, now_s)
+        record = self._known(device_id, entry, now_s)
+        blocks: list[SampleBlock] = []
+        reason, detail = self._check(message), ""
+        if reason is None:
+            try:
+                blocks = entry.codec.decode(message.payload, device_id=device_id, profile=entry.profile)
+                reason, detail = self._check_stamps(blocks, now_ns)
+            except PayloadError as error:
+                reason, detail = error.reason, str(error)
+            except Exception:  # a codec of other people: its error must cost this message only
+                log.exception("codec failed on a message of %s", device_id)
+                reason = "internal_error"
+        if record is None and reason is None and self._make_room(now_s):
+            record = self._register(device_id, entry, now_s)
+        if record is None:
+            return self._refuse("device_limit", message, None, now_s)
+        record.heard_s = now_s
+        if reason is not None:
+            return self._refuse(reason, message, record, now_s, detail)
+        record.data_s, record.data_ns = now_s, now_ns
+        return blocks
+
+    def refuse_device(self, device_id: str, reason: str, now_s: float) -> None:
+        """Counts a refusal that was found out later than at the desk."""
+        self.refused[reason] += 1
+        record = self.devices[device_id]
+        record.refused[reason] += 1
+        record.fault_seen_s[reason] = now_s
+
+    def forget_idle(self, now_s: float) -> None:
+        """Forgets devices that have not been heard for long and have no open alert."""
+        horizon_s = now_s - self._limits.forget_device_after_s
+        for device_id in [name for name, record in self.devices.items() if record.heard_s < horizon_s]:
+            if self.devices[device_id].open_alert is None:
+                self._forget(device_id)
+
+    def _find(self, topic: str) -> tuple[str, _Input] | None:
+        for entry in self._inputs:
+            match = entry.pattern.fullmatch(topic)
+            if match is not None:
+                return match["device"], entry
+        return None
+
+    def _check(self, message: Received) -> str | None:
+        if message.n_bytes > self._limits.max_payload_bytes:
+            return "payload_too_large"
+        return "retained" if message.is_retained else None
+
+    def _check_stamps(self, blocks: Sequence[SampleBlock], now_ns: int) -> tuple[str | None, str]:
+        for block in blocks:
+            first, last = int(block.t_ns.min()), int(block.t_ns.max())
+            if first < now_ns - self._max_past_ns or last > now_ns + self._max_future_ns:
+                off_s = (first if first < now_ns - self._max_past_ns else last) / NS_PER_S - now_ns / NS_PER_S
+                return "stamp_out_of_range", f"a stamp is {off_s:+.0f} s off the wall clock. Set the device's clock"
+        return None, ""
+
+    def _known(self, device_id: str, entry: _Input, now_s: float) -> DeviceRecord | None:
+        """The device's record, made where there is room; None at the limit."""
+        record = self.devices.get(device_id)
+        if record is None and len(self.devices) < self._limits.max_devices:
+            record = self._register(device_id, entry, now_s)
+        return record
+
+    def _register(self, device_id: str, entry: _Input, now_s: float) -> DeviceRecord:
+        record = DeviceRecord(entry.profile, since_s=now_s, heard_s=now_s)
+        self.devices[device_id] = record
+        log.info("device %s registered (%d of %d)", device_id, len(self.devices), self._limits.max_devices)
+        return record
+
+    def _make_room(self, now_s: float) -> bool:
+        """At the limit, a device that never sent anything usable gives its place to one that does."""
+        self.forget_idle(now_s)
+        if len(self.devices) >= self._limits.max_devices:
+            useless = next((name for name, record in self.devices.items() if record.data_s is None), None)
+            if useless is None:
+                return False
+            self._forget(useless)
+        return True
+
+    def _forget(self, device_id: str) -> None:
+        del self.devices[device_id]
+        self.forgotten.append(device_id)
+        log.info("device %s forgotten", device_id)
+
+    def _refuse(
+        self, reason: str, message: Received, record: DeviceRecord | None, now_s: float, detail: str = ""
+    ) -> list[SampleBlock]:
+        self.refused[reason] += 1
+        n = self.refused[reason]
+        if record is not None:
+            record.refused[reason] += 1
+            record.fault_seen_s[reason] = now_s
+            n = record.refused[reason]
+        if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
+            log.warning("%s: %s on %.100r (%d so far)%s", reason, "refused", message.topic, n, detail and f": {detail}")
+        return []
+
+
+MatchDevice = Callable[[str], str | None]
+
+
+def device_matcher(entry: InputConfig) -> MatchDevice:
+    """A function that gives the device of a topic, None where the pattern does not match or the id is not valid.
+
+    >>> device_matcher(InputConfig(pattern="a/{device}/#"))("a/w1/x/y")
+    'w1'
+    """
+    pattern = _Input.of(entry).pattern
+
+    def match(topic: str) -> str | None:
+        found = pattern.fullmatch(topic)
+        return found["device"] if found is not None and is_device_id(found["device"]) else None
+
+    return match

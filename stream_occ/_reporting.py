@@ -1,0 +1,144 @@
+"""What the service tells of its devices: availability, state, events, alerts, scores and its own counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_occ._inbox import Link
+from stream_occ._intake import DeviceRecord
+from stream_occ.config import Config
+from stream_occ.messages import (
+    OFFLINE,
+    ONLINE,
+    CountersMessage,
+    StateMessage,
+    Topics,
+    alert_message,
+    event_message,
+    instant,
+    score_message,
+)
+from stream_occ.pipeline import DeviceState
+from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision
+from stream_occ.scoring import Model
+
+RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
+FAULTY_SAMPLES = ("gap", "clock_reset", "late", "unscorable")  # doubled and interpolated samples are everyday
+
+
+class Reporter:
+    """Publishes; retained topics are published again on every connection, so nothing is queued for them meanwhile."""
+
+    def __init__(self, link: Link, config: Config, topics: Topics, model: Model) -> None:
+        self._link = link
+        self._output = config.output
+        self._topics = topics
+        self._model = model
+
+    def decisions(self, decisions: Sequence[Decision]) -> None:
+        """One score message a window, where wanted."""
+        if self._output.publish_score:
+            for decision in decisions:
+                payload = score_message(decision).to_payload()
+                self._link.publish(self._topics.score(decision.device_id), payload, qos=0, is_retained=False)
+
+    def alert(self, alert: Alert, record: DeviceRecord) -> None:
+        """A change of an alert: the event, and the retained alert, emptied where it is closed."""
+        is_open = alert.state in OPEN_ALERT_STATES
+        record.open_alert = alert if is_open else None
+        event = event_message(alert).to_payload()
+        self._link.publish(self._topics.event(alert.device_id), event, qos=1, is_retained=False)
+        retained = alert_message(alert).to_payload() if is_open else b""
+        self._link.publish(self._topics.alert(alert.device_id), retained, qos=1, is_retained=True)
+
+    def device(self, device_id: str, record: DeviceRecord, state: DeviceState | None, now_s: float) -> None:
+        """Availability and state, where they changed or are due."""
+        is_online = record.data_s is not None and now_s - record.data_s <= self._output.offline_after_s
+        is_first = record.shown is None
+        if is_online != record.is_online or is_first:
+            record.is_online = is_online
+            self._retained(self._topics.availability(device_id), ONLINE if is_online else OFFLINE)
+        message = self._state(record, state, now_s)
+        shown = (message.state, message.faults)
+        if shown != record.shown or now_s >= record.state_due_s:
+            record.shown = shown
+            record.state_due_s = now_s + self._output.state_interval_s
+            self._retained(self._topics.state(device_id), message.to_payload())
+
+    def goodbye(self, device_id: str, record: DeviceRecord) -> None:
+        """Says that nobody watches the device any more."""
+        if record.is_online:
+            record.is_online = False
+            self._retained(self._topics.availability(device_id), OFFLINE)
+
+    def forget(self, device_id: str) -> None:
+        """Takes the retained topics of a forgotten device away."""
+        self._retained(self._topics.availability(device_id), b"")
+        self._retained(self._topics.state(device_id), b"")
+
+    def again(self, record: DeviceRecord) -> None:
+        """Has the device's retained topics published again: the broker may have lost them."""
+        record.shown = None
+        if record.open_alert is not None:
+            payload = alert_message(record.open_alert).to_payload()
+            self._link.publish(self._topics.alert(record.open_alert.device_id), payload, qos=1, is_retained=True)
+
+    def counters(self, message: CountersMessage) -> None:
+        """The service's own counters."""
+        self._retained(self._topics.counters, message.to_payload())
+
+    def _retained(self, topic: str, payload: bytes) -> None:
+        if self._link.is_connected:
+            self._link.publish(topic, payload, qos=1, is_retained=True)
+
+    def _state(self, record: DeviceRecord, state: DeviceState | None, now_s: float) -> StateMessage:
+        last = None if state is None else state.last
+        rate_hz = None if state is None else state.resampler.measured_rate_hz
+        if record.open_alert is not None:
+            name: str = record.open_alert.state
+        else:
+            name = "waiting" if last is None else "normal"
+        return StateMessage(
+            state=name,  # type: ignore[arg-type]
+            score=None if last is None else last.score,
+            threshold=self._model.threshold,
+            rate_hz=None if rate_hz is None else round(rate_hz, 3),
+            last_seen=None if record.data_ns is None else instant(record.data_ns),
+            faults=self._faults(record, state, rate_hz, now_s),
+            counters=_counters(record, state),
+            model=self._model.model_id,
+        )
+
+    def _faults(
+        self, record: DeviceRecord, state: DeviceState | None, rate_hz: float | None, now_s: float
+    ) -> tuple[str, ...]:
+        if state is not None:
+            for name, n in _odd_samples(state).items():
+                if name in FAULTY_SAMPLES and n > record.odd_samples.get(name, 0):
+                    record.fault_seen_s[name] = now_s
+                record.odd_samples[name] = n
+        horizon_s = now_s - self._output.fault_hold_s
+        record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
+        faults = set(record.fault_seen_s)
+        faults.update(() if state is None else state.faults)
+        nominal_hz = record.profile.nominal_rate_hz
+        if nominal_hz is not None and rate_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
+            faults.add("rate_mismatch")
+        if not record.is_online:
+            faults.add("no_data")
+        return tuple(sorted(faults))
+
+
+def _odd_samples(state: DeviceState) -> dict[str, int]:
+    counters = state.resampler.counters
+    names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
+    return {**{name: getattr(counters, name) for name in names}, "unscorable": state.n_unscorable}
+
+
+def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]:
+    """Refused messages by reason, odd samples, and how much was taken in; zeros are left out."""
+    counters = dict(record.refused)
+    if state is not None:
+        counters |= _odd_samples(state)
+        counters |= {"samples": state.resampler.counters.n_samples, "windows": state.n_windows}
+    return {name: n for name, n in sorted(counters.items()) if n > 0}

@@ -1,0 +1,276 @@
+"""The running detector: a worker that takes what came in a time slice, steps the pipeline once, and publishes.
+
+`Service` is the worker's content without threads, sockets and clocks of its own: tests drive it by hand. `run` wires
+it to a broker, to the system's clocks and to a thread, watches both threads, and ends in order when asked to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stream_occ._inbox import Inbox, Link, Received
+from stream_occ._intake import Intake
+from stream_occ._reporting import Reporter
+from stream_occ.config import Config
+from stream_occ.errors import ServiceError
+from stream_occ.events import EventPolicy
+from stream_occ.messages import CountersMessage, Topics, instant
+from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
+from stream_occ.pipeline import Pipeline, PipelineState
+from stream_occ.resampling import StreamSettings
+from stream_occ.samples import Alert, Decision, SampleBlock
+from stream_occ.scoring import Model
+
+log = logging.getLogger("stream_occ.service")
+
+FORGET_INTERVAL_S = 60.0
+WATCH_INTERVAL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Wall clock for stamps (UTC, ns) and monotonic clock for intervals (s)."""
+
+    wall_ns: Callable[[], int] = time.time_ns
+    monotonic_s: Callable[[], float] = time.monotonic
+
+
+class Service:
+    """One slice after another: `run_slice` is all that the worker does."""
+
+    def __init__(self, config: Config, model: Model, link: Link, inbox: Inbox, *, clock: Clock | None = None) -> None:
+        self.topics = Topics(config.mqtt.prefix, config.mqtt.instance)
+        self.intake = Intake(config, self.topics)
+        self.n_windows = 0
+        self.dropped: Counter[str] = Counter()
+        self.n_connects: Callable[[], int] = lambda: 0
+        self._clock = clock or Clock()
+        self._inbox = inbox
+        self._reporter = Reporter(link, config, self.topics, model)
+        policy = EventPolicy(config.events.k, config.events.n, config.events.clear_after_s, config.events.refractory_s)
+        settings = StreamSettings(config.stream.gap_s, config.stream.reorder_s)
+        self._pipeline = Pipeline(model, settings, policy)
+        self._state = self._pipeline.initial()
+        self._interval_s = config.output.state_interval_s
+        self._started = instant(self._clock.wall_ns())
+        self._counters_due_s = 0.0
+        self._forget_due_s = 0.0
+        self._is_renewal_wanted = threading.Event()
+
+    def renew(self) -> None:
+        """Has all retained topics published again in the next slice; called, by any thread, on every connection."""
+        self._is_renewal_wanted.set()
+
+    def run_slice(self) -> None:
+        """Takes what waits, steps all devices as one batch, publishes what changed."""
+        now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
+        blocks: list[SampleBlock] = []
+        for message in self._inbox.drain():
+            blocks += self.intake.accept(message, now_ns=now_ns, now_s=now_s)
+        if now_s >= self._forget_due_s:
+            self._forget_due_s = now_s + FORGET_INTERVAL_S
+            self.intake.forget_idle(now_s)
+        self._drop_forgotten()
+        decisions, alerts = self._step([b for b in blocks if b.device_id in self.intake.devices], now_ns, now_s)
+        self.n_windows += len(decisions)
+        self._reporter.decisions(decisions)
+        for alert in alerts:
+            self._reporter.alert(alert, self.intake.devices[alert.device_id])
+            log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
+        self._report(now_s)
+
+    def close(self) -> None:
+        """The last slice, and word that nobody watches any more."""
+        self.run_slice()
+        for device_id, record in self.intake.devices.items():
+            self._reporter.goodbye(device_id, record)
+        self._reporter.counters(self.counters())
+
+    def counters(self) -> CountersMessage:
+        """What happened to messages so far."""
+        refused = self.intake.refused + Counter({"queue_full": self._inbox.n_refused})
+        return CountersMessage(
+            started=self._started,
+            devices=len(self.intake.devices),
+            messages=self.intake.n_messages + self._inbox.n_refused,
+            windows=self.n_windows,
+            refused=dict(sorted(refused.items())),
+            dropped=dict(sorted(self.dropped.items())),
+            queue=len(self._inbox),
+            connects=self.n_connects(),
+        )
+
+    def _step(self, blocks: Sequence[SampleBlock], now_ns: int, now_s: float) -> tuple[list[Decision], list[Alert]]:
+        """One step over all devices; where it fails, one for each alone, so that one costs the others nothing."""
+        try:
+            self._state, decisions, alerts = self._pipeline.step(self._state, blocks, now_ns)
+            return decisions, alerts
+        except Exception:
+            log.exception("step failed; trying each device alone")
+        decisions, alerts = [], []
+        for device_id in dict.fromkeys(block.device_id for block in blocks):
+            own = [block for block in blocks if block.device_id == device_id]
+            try:
+                self._state, made, changes = self._pipeline.step(self._state, own, now_ns)
+            except Exception:
+                log.exception("step failed for device %s: its %d blocks are lost", device_id, len(own))
+                self.intake.refuse_device(device_id, "internal_error", now_s)
+                continue
+            decisions += made
+            alerts += changes
+        return decisions, alerts
+
+    def _drop_forgotten(self) -> None:
+        if self.intake.forgotten:
+            gone = [name for name in self.intake.forgotten if name not in self.intake.devices]
+            self._state = PipelineState({n: s for n, s in self._state.devices.items() if n not in set(gone)})
+            for device_id in gone:
+                self._reporter.forget(device_id)
+            self.intake.forgotten.clear()
+
+    def _report(self, now_s: float) -> None:
+        if self._is_renewal_wanted.is_set():
+            self._is_renewal_wanted.clear()
+            self._counters_due_s = 0.0
+            for record in self.intake.devices.values():
+                self._reporter.again(record)
+        for device_id, record in self.intake.devices.items():
+            self._reporter.device(device_id, record, self._state.devices.get(device_id), now_s)
+        if now_s >= self._counters_due_s:
+            self._counters_due_s = now_s + self._interval_s
+            self._reporter.counters(self.counters())
+
+
+def link_options(config: Config, client_id: str) -> MqttOptions:
+    """The link's options from the configuration."""
+    mqtt, password = config.mqtt, config.resolved_password
+    return MqttOptions(
+        host=mqtt.host,
+        port=mqtt.port,
+        client_id=client_id,
+        protocol=mqtt.protocol,
+        use_tls=mqtt.tls.enabled,
+        ca_file=mqtt.tls.ca_file,
+        cert_file=mqtt.tls.cert_file,
+        key_file=mqtt.tls.key_file,
+        username=mqtt.username,
+        password=None if password is None else password.get_secret_value(),
+        keepalive_s=mqtt.keepalive_s,
+        session_expiry_s=mqtt.session_expiry_s,
+        connect_timeout_s=mqtt.connect_timeout_s,
+        reconnect_min_s=mqtt.reconnect_min_s,
+        reconnect_max_s=mqtt.reconnect_max_s,
+        outgoing_messages=mqtt.outgoing_messages,
+        max_payload_bytes=config.limits.max_payload_bytes,
+    )
+
+
+def run(
+    config: Config, model: Model, *, client_id: str, stop: threading.Event, on_ready: Callable[[str], None]
+) -> CountersMessage:
+    """Runs until `stop` is set; on_ready is called once, with one line, when the broker has taken our subscriptions.
+
+    Raises ServiceError where a thread died or another process keeps taking our session over.
+    """
+    inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
+    topics = Topics(config.mqtt.prefix, config.mqtt.instance)
+    is_ready = threading.Event()
+
+    def subscribed() -> None:
+        service.renew()
+        is_ready.set()
+
+    def deliver(message: Received) -> None:
+        if not inbox.put(message) and inbox.n_refused & (inbox.n_refused - 1) == 0:
+            log.warning("inbox is full: the worker is behind; %d messages refused so far", inbox.n_refused)
+
+    options = link_options(config, client_id)
+    link = MqttLink(
+        options,
+        on_message=deliver,
+        subscriptions=[Subscription(entry.topic_filter, entry.qos) for entry in config.inputs],
+        birth=Birth(topics.bridge_status),
+        on_ready=subscribed,
+    )
+    service = Service(config, model, link, inbox)
+    service.dropped = link.dropped
+    service.n_connects = lambda: link.n_connects
+    links = [link]
+    if config.mqtt.is_only_instance:  # a connection has one last will: the second status topic needs its own
+        links.append(MqttLink(_status_options(options), birth=Birth(topics.status)))
+    worker = _Worker(service, config.output.slice_s)
+    for each in links:
+        each.start()
+    worker.start()
+    try:
+        _watch(stop, is_ready, on_ready, _ready_line(config, model), links, worker)
+    finally:
+        worker.finish()
+        for each in reversed(links):
+            each.stop()
+    return service.counters()
+
+
+def _status_options(options: MqttOptions) -> MqttOptions:
+    from dataclasses import replace
+
+    return replace(options, client_id=f"{options.client_id}-status", session_expiry_s=0)
+
+
+def _ready_line(config: Config, model: Model) -> str:
+    patterns = ", ".join(entry.pattern for entry in config.inputs)
+    return f"ready: {patterns} on {config.mqtt.host}:{config.mqtt.port}, model {model.model_id}"
+
+
+def _watch(
+    stop: threading.Event,
+    is_ready: threading.Event,
+    on_ready: Callable[[str], None],
+    line: str,
+    links: Sequence[MqttLink],
+    worker: _Worker,
+) -> None:
+    """Waits for `stop`; a dead thread or a fatal link ends the service with an error instead of silence."""
+    is_announced = False
+    while not stop.wait(WATCH_INTERVAL_S if is_announced else 0.02):
+        if is_ready.is_set() and not is_announced:
+            is_announced = True
+            on_ready(line)
+        for link in links:
+            if link.fatal is not None:
+                raise link.fatal
+        if not worker.is_alive() or not all(link.is_alive for link in links):
+            raise ServiceError(
+                "service", "have its worker and network threads alive", "a dead one", "Restart it and report the log"
+            )
+
+
+class _Worker(threading.Thread):
+    """Runs a slice every slice_s; an error in one slice is logged and does not end it."""
+
+    def __init__(self, service: Service, slice_s: float) -> None:
+        super().__init__(name="worker", daemon=True)
+        self._service = service
+        self._slice_s = slice_s
+        self._is_stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self._is_stopping.is_set():
+            started_s = time.monotonic()
+            try:
+                self._service.run_slice()
+            except Exception:
+                log.exception("slice failed")
+            self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
+
+    def finish(self, timeout_s: float = 10.0) -> None:
+        """Ends the thread after its slice, then runs the last one here."""
+        self._is_stopping.set()
+        self.join(timeout_s)
+        if not self.is_alive():
+            self._service.close()
