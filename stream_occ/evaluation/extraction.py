@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from stream_occ import features
 from stream_occ.errors import ConfigError
 from stream_occ.evaluation.metrics import BoolArray
 from stream_occ.evaluation.protocol import Trial
+from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording
 from stream_occ.windowing import WindowBatch, cut_windows
 
@@ -35,10 +36,7 @@ class FrontEnd:
             )
         if chosen.lowpass_hz is None:
             return None
-        from scipy.signal import butter
-
-        sos: FloatArray = butter(1, chosen.lowpass_hz, fs=self.rate_hz, output="sos")
-        return sos
+        return butter1_lowpass_sos(chosen.lowpass_hz, self.rate_hz)
 
     def cut(self, recording: Recording) -> WindowBatch:
         """Filtered windows of a recording."""
@@ -108,28 +106,24 @@ def peaks(t_ns: IntArray, acc_ms2: FloatArray, t_start_ns: IntArray, t_end_ns: I
 
 def extract_trials(
     recordings: Iterable[Recording],
-    front_ends: Iterable[FrontEnd],
+    front_end: FrontEnd,
     *,
-    n_jobs: int,
+    n_jobs: int = 1,
     n_expected: int = 0,
     progress: ProgressReport = lambda stage, done, total: None,
-) -> dict[FrontEnd, list[Trial]]:
-    """Trials of all recordings for each front end, in one pass: only a few recordings are in memory at a time."""
+) -> list[Trial]:
+    """Trials of all recordings, in their order; only a few recordings are in memory at a time.
+
+    Features are computed once a run, whatever the number of methods.
+    """
     from joblib import Parallel, delayed, effective_n_jobs
 
-    wanted = list(dict.fromkeys(front_ends))
-    trials: dict[FrontEnd, list[Trial]] = {front_end: [] for front_end in wanted}
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch=2 * effective_n_jobs(n_jobs))
-    found: Iterator[list[Trial]] = parallel(delayed(_extract_all)(recording, wanted) for recording in recordings)
-    for n, of_recording in enumerate(found, start=1):
-        for front_end, trial in zip(wanted, of_recording, strict=True):
-            trials[front_end].append(trial)
-        progress("Extracting features", n, n_expected)
+    trials: list[Trial] = []
+    for trial in parallel(delayed(extract_trial)(recording, front_end) for recording in recordings):
+        trials.append(trial)
+        progress("Extracting features", len(trials), n_expected)
     return trials
-
-
-def _extract_all(recording: Recording, front_ends: list[FrontEnd]) -> list[Trial]:
-    return [extract_trial(recording, front_end) for front_end in front_ends]
 
 
 def _magnitude(acc_ms2: FloatArray) -> FloatArray:

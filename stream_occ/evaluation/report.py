@@ -83,27 +83,23 @@ class Evaluation:
 
 def evaluate(
     dataset: str,
-    trials_of: Mapping[str, Sequence[Trial]],
+    trials: Sequence[Trial],
     methods: Sequence[Method],
     protocol: Protocol = Protocol(),
     *,
     n_jobs: int = 1,
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> Evaluation:
-    """Runs every method through the five folds; trials_of holds the recordings as each method's front end sees them.
-
-    The counts at the top of the report are those of the first method's front end.
-    """
-    trials = trials_of[methods[0].key]
+    """Runs every method through the five folds, all on the same windows and features."""
     group_of = assign_groups(kinds_of_people(trials), seed=protocol.seed)
-    found = score_folds(trials_of, methods, group_of, seed=protocol.seed, n_jobs=n_jobs, progress=progress)
+    found = score_folds(trials, methods, group_of, seed=protocol.seed, n_jobs=n_jobs, progress=progress)
     kinds = kinds_of_people(trials)
     weights = resample_people(
         [str(kind) for kind in kinds.values()], n_resamples=protocol.n_resamples, seed=protocol.seed
     )
     results = {}
     for n, method in enumerate(methods, start=1):
-        results[method.key] = measure(trials_of[method.key], found[method.key], protocol, list(kinds), weights)
+        results[method.key] = measure(trials, found[method.key], protocol, list(kinds), weights)
         progress("Measuring", n, len(methods))
     return Evaluation(
         dataset=dataset,
@@ -118,7 +114,7 @@ def evaluate(
 
 
 def score_folds(
-    trials_of: Mapping[str, Sequence[Trial]],
+    trials: Sequence[Trial],
     methods: Sequence[Method],
     group_of: Mapping[str, int],
     *,
@@ -129,15 +125,16 @@ def score_folds(
     """Folds of every method. Each fit runs on one BLAS thread, so that n_jobs changes no bit of a score."""
     from joblib import Parallel, delayed
 
-    tasks = [(method, job) for method in methods for job in plan(trials_of[method.key], group_of)]
+    jobs = plan(trials, group_of)
+    tasks = [(method, job) for method in methods for job in jobs]
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
-    running = parallel(delayed(run_job)(method, job, trials_of[method.key], seed) for method, job in tasks)
+    running = parallel(delayed(run_job)(method, job, trials, seed) for method, job in tasks)
     scores: dict[str, list[tuple[Job, list[FloatArray]]]] = {method.key: [] for method in methods}
     progress("Fitting and scoring", 0, len(tasks))
     for n, ((method, job), found) in enumerate(zip(tasks, running, strict=True), start=1):
         scores[method.key].append((job, found))
         progress("Fitting and scoring", n, len(tasks))
-    return {key: folds(trials_of[key], group_of, own) for key, own in scores.items()}
+    return {key: folds(trials, group_of, own) for key, own in scores.items()}
 
 
 def run_job(method: Method, job: Job, trials: Sequence[Trial], seed: int) -> list[FloatArray]:

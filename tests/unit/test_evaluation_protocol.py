@@ -26,7 +26,7 @@ from tests.unit.evaluation_people import Constant, Distance, NotFinite, crowd, t
 def run_folds(trials, method, *, seed=0):
     """Groups and folds of one method."""
     group_of = assign_groups(kinds_of_people(trials), seed=seed)
-    return group_of, score_folds({method.key: trials}, [method], group_of, seed=seed, n_jobs=1)[method.key]
+    return group_of, score_folds(trials, [method], group_of, seed=seed, n_jobs=1)[method.key]
 
 
 def people_index(trials):

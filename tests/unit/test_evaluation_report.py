@@ -25,7 +25,7 @@ QUICK = Protocol(n_resamples=200)
 
 
 def run(trials, *methods, protocol=QUICK, n_jobs=1):
-    return evaluate("made-up", {m.key: trials for m in methods}, methods, protocol, n_jobs=n_jobs)
+    return evaluate("made-up", trials, methods, protocol, n_jobs=n_jobs)
 
 
 def test_report_has_exactly_the_documented_keys():
@@ -84,7 +84,7 @@ def test_gmean_thresholds_reject_about_the_share_asked_for():
     from stream_occ.evaluation.report import score_folds
 
     kinds = kinds_of_people(trials)
-    folds = score_folds({"distance": trials}, [Distance()], assign_groups(kinds), seed=0, n_jobs=1)["distance"]
+    folds = score_folds(trials, [Distance()], assign_groups(kinds), seed=0, n_jobs=1)["distance"]
     items = pool_trials(trials, folds, {person: i for i, person in enumerate(kinds)}, 0.2)
     ones = np.ones((1, len(kinds)), dtype=np.int64)
     assert share_flagged(items, ones, of_falls=False)[0] == pytest.approx(0.2, abs=0.04)

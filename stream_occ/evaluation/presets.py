@@ -1,0 +1,119 @@
+"""Detectors of this package as methods of evaluation: the default model, a model configuration, or a preset by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stream_occ._training_config import TrainingConfig
+from stream_occ.errors import ConfigError, DataError, UsageError
+from stream_occ.evaluation.extraction import FrontEnd
+from stream_occ.evaluation.methods import BASELINES
+from stream_occ.evaluation.protocol import Method, ScoreWindows, Windows
+from stream_occ.samples import FloatArray, IntArray
+
+DEFAULT_KEY = "default"
+PAPER_SCALING = "min-max"  # paper 1 scales features to [0, 1] by the training targets
+
+
+@dataclass(frozen=True)
+class DetectorMethod:
+    """A preset with its scaler, both fitted on the training windows, scored as the running service scores.
+
+    An ensemble that votes is scored by the share of rejecting members. stride: every how many windows of a recording
+    one is trained on.
+    """
+
+    key: str
+    preset: str = "working"
+    params: dict[str, Any] = field(default_factory=dict)
+    scaling: str = "robust"
+    stride: int = 1
+    max_windows: int = 50_000
+
+    def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
+        """Fits scaler and detector; the score is that of the frozen scorer, which the model file would carry."""
+        from stream_occ.detectors.scaling import fit_scaler
+
+        detector = self.make(seed)
+        X = normal.X[self._rows(normal, seed)]
+        scaler = fit_scaler(X, self.scaling)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tuning at the edge of its grid, once a fit: docs/results.md says so
+            try:
+                detector.fit(scaler.transform(X))
+            except ValueError as error:
+                raise DataError(
+                    f"method {self.key}", "suit the training windows", str(error), "Leave it out of --methods"
+                ) from error
+        scorer = detector.to_scorer()
+
+        def score(windows: Windows) -> FloatArray:
+            if not len(windows):
+                return np.empty(0)
+            scores: FloatArray = scorer.score(scaler.transform(windows.X))
+            return scores
+
+        return score
+
+    def make(self, seed: int) -> Any:
+        """The unfitted detector; ConfigError for parameters that it does not have."""
+        from stream_occ.detectors import preset
+
+        detector = preset(self.preset, random_state=seed % 2**32, n_jobs=1)
+        try:
+            return detector.set_params(**self.params)
+        except (TypeError, ValueError) as error:
+            known = ", ".join(sorted(detector.get_params()))
+            got = str(error).split(" Valid")[0]
+            raise ConfigError("detector.params", f"be parameters of {self.preset}", got, f"It has {known}") from error
+
+    def _rows(self, normal: Windows, seed: int) -> IntArray:
+        """Rows to train on: every stride-th of each recording, at most max_windows of them, drawn with the seed."""
+        starts = np.flatnonzero(np.diff(normal.recording, prepend=-1))
+        lengths = np.diff(np.append(starts, len(normal)))
+        position = np.arange(len(normal)) - np.repeat(starts, lengths)
+        rows: IntArray = np.flatnonzero(position % self.stride == 0).astype(np.int64)
+        if rows.size > self.max_windows:
+            rows = np.sort(np.random.default_rng([seed, 1]).choice(rows, self.max_windows, replace=False))
+        return rows
+
+
+def default_method(config: TrainingConfig) -> tuple[DetectorMethod, FrontEnd]:
+    """The method `default`: what `stream-occ train` makes of the configuration, with people held out here."""
+    front_end = FrontEnd(config.feature_set, config.rate_hz, config.window_s, config.hop_s)
+    method = DetectorMethod(
+        DEFAULT_KEY,
+        config.detector.name,
+        dict(config.detector.params),
+        config.scaler,
+        max(1, round((config.train_hop_s or config.hop_s) / config.hop_s)),
+        config.limits.max_windows,
+    )
+    return method, front_end
+
+
+def methods_of(names: Sequence[str], config: TrainingConfig) -> tuple[list[Method], FrontEnd]:
+    """Methods by name: `default`, a baseline or a preset (scaled as its paper does); UsageError for an unknown one.
+
+    All see the windows and features of the model configuration. A name given twice counts once.
+    """
+    from stream_occ.detectors import preset_names
+
+    default, front_end = default_method(config)
+    known: dict[str, Method] = {DEFAULT_KEY: default, **BASELINES}
+    for name in preset_names():
+        scaling = config.scaler if name == "working" else PAPER_SCALING
+        known[name] = DetectorMethod(name, name, {}, scaling, default.stride, default.max_windows)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError("--methods", f"be among {', '.join(known)}", repr(unknown[0]), "Separate names by commas")
+    chosen = [known[name] for name in dict.fromkeys(names)]
+    if not chosen:
+        raise UsageError("--methods", "name at least one method", "none", "Leave it out for the default ones")
+    default.make(0)
+    return chosen, front_end

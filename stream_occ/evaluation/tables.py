@@ -1,0 +1,61 @@
+"""The report as two aligned Markdown tables, one of rankings and one of thresholds set on training people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_occ.evaluation.metrics import Figure
+from stream_occ.evaluation.report import Evaluation, MethodResult
+
+RANKING = (
+    ("trial AUC", "trial_auc"),
+    ("falls at 1 % false trials", "trial_sensitivity_at_1pct"),
+    ("falls at 5 % false trials", "trial_sensitivity_at_5pct"),
+    ("window AUC", "window_auc"),
+)
+DECIDING = (
+    ("trial gmean", "trial_gmean"),
+    ("window gmean", "window_gmean"),
+    ("falls flagged", "fall_sensitivity"),
+    ("false alarms/h", "false_alarms_per_hour"),
+    ("median delay, s", "median_delay_s"),
+)
+
+
+def summary_line(evaluation: Evaluation) -> str:
+    """What was evaluated, in one line."""
+    return (
+        f"{evaluation.dataset}: {evaluation.n_recordings} recordings of {evaluation.n_people} people, "
+        f"{evaluation.n_falls} falls, {evaluation.adl_hours:.2f} h of normal activity, "
+        f"{evaluation.n_unscored} too short to score, seed {evaluation.seed}"
+    )
+
+
+def table_lines(evaluation: Evaluation) -> list[str]:
+    """Both tables, best trial AUC first, with a blank line between them."""
+    ordered = sorted(evaluation.results.items(), key=lambda item: -(item[1].figures["trial_auc"].value or 0.0))
+    return [*_table(ordered, RANKING), "", *_table(ordered, DECIDING, with_alarms=True)]
+
+
+def _table(
+    results: Sequence[tuple[str, MethodResult]], columns: Sequence[tuple[str, str]], *, with_alarms: bool = False
+) -> list[str]:
+    rows = [["method", *(title for title, _ in columns), *(["false alarms"] if with_alarms else [])]]
+    for key, result in results:
+        cells = [_cell(result.figures[name]) for _, name in columns]
+        rows.append([key, *cells, *([str(result.n_false_alarms)] if with_alarms else [])])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
+
+
+def _cell(figure: Figure) -> str:
+    """value (low to high), or a dash where the data give none."""
+    if figure.value is None:
+        return "-"
+    digits = 3 if abs(figure.value) < 1 else 2
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.{digits}f}"
+    return f"{figure.value:.{digits}f} ({figure.low:.{digits}f} to {figure.high:.{digits}f})"
