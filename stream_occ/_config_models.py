@@ -210,6 +210,7 @@ class Config(Section):
     log: LogConfig = LogConfig()
 
     _password: SecretStr | None = PrivateAttr(default=None)
+    _model_key: SecretStr | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _separate_topics(self) -> Self:
@@ -224,6 +225,11 @@ class Config(Section):
     def resolved_password(self) -> SecretStr | None:
         """The password from the file or the environment, read once when the configuration was loaded."""
         return self._password
+
+    @property
+    def model_key(self) -> bytes | None:
+        """The key that signs models, or None."""
+        return None if self._model_key is None else self._model_key.get_secret_value().encode()
 
     def shown(self) -> dict[str, Any]:
         """The effective values as plain data, secrets as ***."""

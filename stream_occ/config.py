@@ -51,6 +51,7 @@ __all__ = [
     "ProfileConfig",
     "StreamConfig",
     "TlsConfig",
+    "adjusted_config",
     "check_config",
     "load_config",
 ]
@@ -84,17 +85,34 @@ def check_config(
     path: Path | str, environment: Mapping[str, str] | None = None
 ) -> tuple[Config | None, list[ConfigError]]:
     """The configuration, or None and all problems of the file and of the environment (default: the process's own)."""
-    source = Path(path)
+    return _checked(Path(path), os.environ if environment is None else environment, {})
+
+
+def adjusted_config(path: Path | str | None, **changes: Any) -> Config:
+    """The configuration in the file (None: defaults and environment alone) with values of the command line over it.
+
+    changes: sections or keys by name, as data; None values, also within a section, change nothing.
+    """
+    config, problems = _checked(None if path is None else Path(path), os.environ, changes)
+    if config is None:
+        raise problems[0]
+    return config
+
+
+def _checked(
+    source: Path | None, environment: Mapping[str, str], changes: Mapping[str, Any]
+) -> tuple[Config | None, list[ConfigError]]:
     try:
-        document = load_yaml(source)
+        document = Document({}, {}) if source is None else load_yaml(source)
         if not isinstance(document.data, dict):
             raise ConfigError(
                 f"{source}:1", "hold sections with keys", "something else", "Start from configs/edge.yaml"
             )
     except ConfigError as problem:
         return None, [problem]
-    draft = _Draft(source, document.data, document)
-    draft.apply_environment(os.environ if environment is None else environment)
+    draft = _Draft(source or Path("command line"), document.data, document)
+    draft.apply_environment(environment)
+    draft.apply_changes(changes)
     draft.resolve_paths()
     draft.resolve_profiles()
     config = draft.validate()
@@ -147,6 +165,16 @@ class _Draft:
             if keys == ("mqtt", "password"):
                 section.pop("password_file", None)
 
+    def apply_changes(self, changes: Mapping[str, Any]) -> None:
+        """Puts values of the command line over all others."""
+        for key, value in changes.items():
+            if isinstance(value, dict):
+                section = self.data.get(key)
+                kept = {name: inner for name, inner in value.items() if inner is not None}
+                self.data[key] = {**(section if isinstance(section, dict) else {}), **kept}
+            elif value is not None:
+                self.data[key] = value
+
     def resolve_paths(self) -> None:
         """Makes relative paths relative to the file's folder."""
         for *keys, last in _PATHS:
@@ -187,21 +215,22 @@ class _Draft:
             given = getattr(config.mqtt.tls, name)
             if given is not None and not given.is_file():
                 self.add(("mqtt", "tls", name), "be an existing file", str(given), "Check the path")
-        config._password = self._secret(config.mqtt)
+        config._password = config.mqtt.password or self._secret(("mqtt", "password_file"), config.mqtt.password_file)
+        config._model_key = self._secret(("model_key_file",), config.model_key_file)
         return config
 
-    def _secret(self, mqtt: MqttConfig) -> SecretStr | None:
-        if mqtt.password_file is None:
-            return mqtt.password
-        path: KeyPath = ("mqtt", "password_file")
+    def _secret(self, path: KeyPath, source: Path | None) -> SecretStr | None:
+        """The one line of a secret's file."""
+        if source is None:
+            return None
         try:
-            with mqtt.password_file.open("rb") as file:
+            with source.open("rb") as file:
                 secret = file.read(MAX_SECRET_BYTES + 1).decode("utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             self.add(path, "be a readable text file", type(error).__name__, "Check the path and its permissions")
             return None
         if not secret or len(secret) > MAX_SECRET_BYTES or "\n" in secret:
-            self.add(path, "hold one line with the password", "none or more", "Write the password alone into it")
+            self.add(path, "hold one line with the secret", "none or more", "Write the secret alone into it")
             return None
         return SecretStr(secret)
 

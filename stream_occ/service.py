@@ -11,11 +11,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stream_occ._inbox import Inbox, Link, Received
 from stream_occ._intake import Intake
 from stream_occ._reporting import Reporter
+from stream_occ._wiring import link_options
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.events import EventPolicy
@@ -146,30 +147,6 @@ class Service:
             self._reporter.counters(self.counters())
 
 
-def link_options(config: Config, client_id: str) -> MqttOptions:
-    """The link's options from the configuration."""
-    mqtt, password = config.mqtt, config.resolved_password
-    return MqttOptions(
-        host=mqtt.host,
-        port=mqtt.port,
-        client_id=client_id,
-        protocol=mqtt.protocol,
-        use_tls=mqtt.tls.enabled,
-        ca_file=mqtt.tls.ca_file,
-        cert_file=mqtt.tls.cert_file,
-        key_file=mqtt.tls.key_file,
-        username=mqtt.username,
-        password=None if password is None else password.get_secret_value(),
-        keepalive_s=mqtt.keepalive_s,
-        session_expiry_s=mqtt.session_expiry_s,
-        connect_timeout_s=mqtt.connect_timeout_s,
-        reconnect_min_s=mqtt.reconnect_min_s,
-        reconnect_max_s=mqtt.reconnect_max_s,
-        outgoing_messages=mqtt.outgoing_messages,
-        max_payload_bytes=config.limits.max_payload_bytes,
-    )
-
-
 def run(
     config: Config, model: Model, *, client_id: str, stop: threading.Event, on_ready: Callable[[str], None]
 ) -> CountersMessage:
@@ -217,8 +194,6 @@ def run(
 
 
 def _status_options(options: MqttOptions) -> MqttOptions:
-    from dataclasses import replace
-
     return replace(options, client_id=f"{options.client_id}-status", session_expiry_s=0)
 
 

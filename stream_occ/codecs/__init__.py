@@ -6,8 +6,6 @@ is one of `REASONS`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Protocol, cast
 
 from stream_occ.codecs._common import (
@@ -21,6 +19,7 @@ from stream_occ.codecs._common import (
     check_axes,
 )
 from stream_occ.errors import ConfigError
+from stream_occ.plugins import load_plugin, plugin_names
 from stream_occ.samples import DeviceProfile, SampleBlock
 
 __all__ = [
@@ -49,8 +48,8 @@ class Codec(Protocol):
 
 
 def codec_names() -> tuple[str, ...]:
-    """Names of all codecs in this package, sorted."""
-    return tuple(sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_")))
+    """Names of all codecs, sorted: the files of this folder and what other packages offer."""
+    return plugin_names(__name__)
 
 
 def load_codec(name: str) -> Codec:
@@ -59,7 +58,4 @@ def load_codec(name: str) -> Codec:
     >>> load_codec("json").__name__
     'stream_occ.codecs.json'
     """
-    known = codec_names()
-    if name not in known:
-        raise ConfigError("codec", "be one of " + ", ".join(known), repr(name)[:60], "Name a codec of this list")
-    return cast(Codec, import_module(f"{__name__}.{name}"))
+    return cast(Codec, load_plugin(__name__, name, kind="codec", error=ConfigError))

@@ -1,0 +1,97 @@
+"""From a configuration to a link: options, and a client id that stays the same from start to start."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import socket
+from pathlib import Path
+from typing import IO
+
+from stream_occ.config import Config, MqttConfig
+from stream_occ.errors import ServiceError
+from stream_occ.mqtt import MqttOptions
+
+
+def link_options(config: Config, client_id: str) -> MqttOptions:
+    """The link's options from the configuration."""
+    mqtt, password = config.mqtt, config.resolved_password
+    return MqttOptions(
+        host=mqtt.host,
+        port=mqtt.port,
+        client_id=client_id,
+        protocol=mqtt.protocol,
+        use_tls=mqtt.tls.enabled,
+        ca_file=mqtt.tls.ca_file,
+        cert_file=mqtt.tls.cert_file,
+        key_file=mqtt.tls.key_file,
+        username=mqtt.username,
+        password=None if password is None else password.get_secret_value(),
+        keepalive_s=mqtt.keepalive_s,
+        session_expiry_s=mqtt.session_expiry_s,
+        connect_timeout_s=mqtt.connect_timeout_s,
+        reconnect_min_s=mqtt.reconnect_min_s,
+        reconnect_max_s=mqtt.reconnect_max_s,
+        outgoing_messages=mqtt.outgoing_messages,
+        max_payload_bytes=config.limits.max_payload_bytes,
+    )
+
+
+def state_folder() -> Path:
+    """Where small things are kept from start to start: systemd's STATE_DIRECTORY, else the user's state folder."""
+    given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "stream_occ"
+
+
+class ClientId:
+    """The configured client id, or one made of the host's name and chance, kept in a file that one process may hold.
+
+    Two processes with one id would throw each other out of the broker for ever, so the second one is refused here.
+    """
+
+    def __init__(self, config: Config, folder: Path | None = None) -> None:
+        self._file: IO[str] | None = None
+        self.value = config.mqtt.client_id or self._kept(folder or state_folder(), config.mqtt)
+
+    def _kept(self, folder: Path, mqtt: MqttConfig) -> str:
+        instance = f"{mqtt.prefix}-{mqtt.instance}"
+        path = folder / f"{instance}.client-id"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise ServiceError(
+                str(path),
+                "be a file that can be written",
+                error.strerror or "an error",
+                "Set mqtt.client_id, or STATE_DIRECTORY",
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.release()
+            raise ServiceError(
+                str(path),
+                "be held by one process",
+                f"a running detector of instance {instance}",
+                "Stop it, or give this one its own mqtt.instance or mqtt.client_id",
+            ) from error
+        self._file.seek(0)
+        kept = self._file.read().strip()
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", kept):
+            host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:24]
+            kept = f"{instance[:24]}-{host}-{secrets.token_hex(4)}"
+            self._file.truncate(0)
+            self._file.write(kept + "\n")
+            self._file.flush()
+        return kept
+
+    def release(self) -> None:
+        """Lets another process have the id."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,40 @@
+"""What the commands that hold a broker connection share: log lines on stderr, an orderly end on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Any
+
+
+def log_to_stderr(level: str) -> None:
+    """Lines with UTC time, level and module on stderr."""
+    import logging
+    import time
+
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM or SIGINT sets."""
+    stop = threading.Event()
+
+    def handle(_number: int, _frame: Any) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    return stop
+
+
+def say(line: str) -> None:
+    """A line on stdout, at once: others wait for it."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,48 @@
+"""Listen to devices on an MQTT broker and publish alerts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_occ.cli._common import JsonOption
+
+EXAMPLES = (
+    "stream-occ detect -c configs/edge.yaml",
+    "stream-occ detect -c configs/edge.yaml --model models/ward.occ",
+    "STREAM_OCC__MQTT__HOST=broker.lan stream-occ detect -c configs/edge.yaml",
+)
+
+
+def command(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Configuration file (YAML).")],
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="Model file, in place of the configuration's.")
+    ] = None,
+    json_path: JsonOption = None,
+) -> None:
+    """Run the detector until SIGTERM or Ctrl-C.
+
+    Prints one line that begins with "ready:" when the broker has taken its subscriptions; it may be started before the
+    broker. At the end it publishes offline, sends what is pending and exits with 0. --json writes its counters then.
+    """
+    from stream_occ import service
+    from stream_occ._wiring import ClientId
+    from stream_occ.artifacts import load_model
+    from stream_occ.cli._common import write_json
+    from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
+    from stream_occ.config import load_config
+
+    settings = load_config(config)
+    log_to_stderr(settings.log.level)
+    loaded = load_model(model or settings.model, key=settings.model_key)
+    stop = stop_on_signals()
+    client_id = ClientId(settings)
+    try:
+        counters = service.run(settings, loaded, client_id=client_id.value, stop=stop, on_ready=say)
+    finally:
+        client_id.release()
+    if json_path is not None:
+        write_json(json_path, counters.model_dump(mode="json"))

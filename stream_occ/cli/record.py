@@ -1,0 +1,86 @@
+"""Write what devices send to files that `train` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_occ.cli._common import JsonOption
+
+EXAMPLES = (
+    "stream-occ record -c configs/edge.yaml --out recordings --seconds 600 --subject anna --activity walking",
+    "stream-occ record --host broker.lan --topic 'wearables/{device}/imu' --profile si --out recordings",
+)
+
+
+def command(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for one file a device; made if missing.")],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: broker, inputs and limits.")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="PATTERN", help="Topics with {device}, in place of the inputs.")
+    ] = None,
+    codec: Annotated[str, typer.Option("--codec", help="Codec for --topic.")] = "json",
+    profile: Annotated[str, typer.Option("--profile", help="Profile for --topic: a name in profiles/.")] = "declared",
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, help="End after this long; without it, on Ctrl-C.")
+    ] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help="Who wears the device. Default: its id.")] = None,
+    activity: Annotated[str, typer.Option("--activity", help="What is done, for reports.")] = "unknown",
+    fall: Annotated[bool, typer.Option("--fall", help="The recording holds a fall: it is never trained on.")] = False,
+    placement: Annotated[
+        str | None, typer.Option("--placement", help="waist, wrist, thigh, chest, neck or ankle.")
+    ] = None,
+    json_path: JsonOption = None,
+) -> None:
+    """Subscribe and record until --seconds are over, SIGTERM or Ctrl-C.
+
+    Prints one line that begins with "ready:" when the broker has taken the subscriptions. Damaged messages are left
+    out and counted by reason.
+    """
+    import secrets
+    from dataclasses import asdict
+    from typing import get_args
+
+    from stream_occ import recording
+    from stream_occ.cli._common import progress, write_json
+    from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
+    from stream_occ.config import adjusted_config
+    from stream_occ.errors import UsageError
+    from stream_occ.samples import Placement
+
+    if config is None and topic is None:
+        raise UsageError("record", "be given --config or --topic", "neither", "Say which topics to record")
+    if placement is not None and placement not in get_args(Placement):
+        raise UsageError("--placement", f"be one of {', '.join(get_args(Placement))}", placement, "Correct it")
+    entry = None if topic is None else {"pattern": topic, "codec": codec, "profile": profile}
+    broker = {"host": host, "port": port}
+    settings = adjusted_config(config, mqtt=broker, inputs=None if entry is None else [entry])
+    log_to_stderr(settings.log.level)
+    labels = recording.Labels(subject, activity, fall, placement)  # type: ignore[arg-type]
+    stop = stop_on_signals()
+    with progress() as report:
+        summary = recording.run(
+            settings,
+            out,
+            labels,
+            client_id=f"stream-occ-record-{secrets.token_hex(4)}",
+            stop=stop,
+            seconds=seconds,
+            on_ready=say,
+            on_progress=lambda elapsed_s, _n: report("Recording (s)", int(elapsed_s), int(seconds or 0)),
+        )
+    for path, n_samples in summary.files.items():
+        say(f"{path}: {n_samples} samples")
+    refused = ", ".join(f"{reason} {n}" for reason, n in summary.refused.items()) or "none"
+    say(f"{summary.n_messages} messages, refused: {refused}")
+    if json_path is not None:
+        write_json(json_path, asdict(summary))
+    if not summary.files:
+        say("nothing was recorded")
+        raise SystemExit(1)
