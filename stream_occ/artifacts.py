@@ -37,6 +37,7 @@ FORMAT_VERSION = 1
 SELF_TEST_RTOL = 1e-9  # another processor's log and exp may differ in the last digits; SHA-256 guards the bits
 MAX_SELF_TEST_ROWS = 256
 MIN_KEY_BYTES = 16
+MAX_KEY_BYTES = 4096
 UNITS = {"acc": "m/s2, gravity included", "gyr": "rad/s", "time": "ns"}
 
 _SCORER_PREFIX = "scorer."
@@ -135,6 +136,19 @@ def unpack_model(content: bytes, *, where: str = "model", key: bytes | None = No
     """The model of a file's bytes, verified as `load_model` does."""
     header, card = _read_card(content, where)
     return _verified(content, header, card, where=where, key=key)[0]
+
+
+def read_key(path: str | Path) -> bytes:
+    """The signing key in a file, without a line end; ModelError where it cannot be read or is too short."""
+    try:
+        with open(path, "rb") as stream:
+            key = stream.read(MAX_KEY_BYTES + 1).rstrip(b"\r\n")
+    except OSError as error:
+        raise ModelError(str(path), "be a readable key file", error.strerror or "an error", "Check its name") from error
+    if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
+        expected = f"hold a key of {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes"
+        raise ModelError(str(path), expected, "another length", "Make one with: openssl rand -hex 32")
+    return key
 
 
 def map_file(path: str | Path) -> Any:

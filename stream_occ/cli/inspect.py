@@ -1,0 +1,124 @@
+"""Show what a model file holds, and verify it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_occ.cli._common import JsonOption, write_json
+
+if TYPE_CHECKING:
+    from stream_occ._model_card import ModelInfo, SelfTest
+
+EXAMPLES = (
+    "stream-occ inspect model.occ",
+    "stream-occ inspect model.occ --verify",
+    "stream-occ inspect model.occ --verify --key-file model.key --json -",
+)
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.occ", help="Model file.")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check SHA-256, features and scorer, and re-score the self-test vectors.")
+    ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --verify: the file must be signed with this key.")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Show what a model file says of itself.
+
+    Without --verify only the file's structure is checked, and no array is read.
+    """
+    from stream_occ.artifacts import read_info, read_key, verify_model
+    from stream_occ.errors import UsageError
+
+    if key_file is not None and not verify:
+        raise UsageError("--key-file", "come with --verify", "it alone", "Add --verify")
+    info = read_info(model)
+    self_test = None
+    if verify:
+        self_test = verify_model(model, key=None if key_file is None else read_key(key_file))[1]
+    if json is not None:
+        write_json(json, _as_json(info, self_test))
+    if str(json) != "-":
+        _print(info, self_test, is_key_checked=key_file is not None)
+
+
+def _as_json(info: ModelInfo, self_test: SelfTest | None) -> dict[str, Any]:
+    verified = None
+    if self_test is not None:
+        verified = {
+            "n_self_test_rows": self_test.n_rows,
+            "max_relative_difference": self_test.max_relative_difference,
+            "is_bit_equal": self_test.is_bit_equal,
+        }
+    return {
+        "path": info.path,
+        "model_id": info.model_id,
+        "sha256": info.sha256,
+        "is_signed": info.is_signed,
+        "n_bytes": info.n_bytes,
+        **info.card.model_dump(mode="json"),
+        "arrays": [{"name": a.name, "dtype": a.dtype.name, "shape": list(a.shape)} for a in info.arrays],
+        "verified": verified,
+    }
+
+
+def _print(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    facts, arrays = Table.grid(padding=(0, 2)), Table("array", "type", "shape", box=None, pad_edge=False)
+    for name, value in _facts(info):
+        facts.add_row(Text(name, style="bold"), Text(value))
+    for entry in info.arrays:
+        arrays.add_row(Text(entry.name), entry.dtype.name, " x ".join(map(str, entry.shape)))
+    console = Console(highlight=False)
+    console.print(facts)
+    console.print()
+    console.print(arrays)
+    console.print()
+    console.print(Text(_verdict(self_test, is_key_checked=is_key_checked)))
+
+
+def _facts(info: ModelInfo) -> list[tuple[str, str]]:
+    card, training = info.card, info.card.metadata.get("training", {})
+    calibration = info.card.metadata.get("calibration", {})
+    facts = [
+        ("model", f"{info.model_id}  ({info.n_bytes / 1e6:.2f} MB, format version {card.format_version})"),
+        ("signed", "yes" if info.is_signed else "no"),
+        ("detector", f"{card.detector.kind}  {_short(card.detector.params)}"),
+        (
+            "features",
+            f"{card.feature_set.name} version {card.feature_set.version}, {len(card.feature_set.names)} values",
+        ),
+        ("window", f"{card.window_s:g} s every {card.hop_s:g} s at {card.rate_hz:g} Hz"),
+        ("filter", card.filter or "none"),
+        ("scaler", card.scaler),
+        ("units", ", ".join(f"{name}: {unit}" for name, unit in card.units.items())),
+        ("threshold", f"{card.threshold:.6g}  {_short(calibration)}"),
+    ]
+    facts += [(f"training {name}", _short(value)) for name, value in training.items() if not isinstance(value, dict)]
+    facts += [(name, _short(card.metadata[name])) for name in ("placement", "versions") if name in card.metadata]
+    return facts
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        text = ", ".join(f"{name} {item}" for name, item in value.items())
+    else:
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _verdict(self_test: SelfTest | None, *, is_key_checked: bool) -> str:
+    if self_test is None:
+        return "Not verified: --verify checks every byte and re-scores the self-test vectors."
+    equal = "bit for bit" if self_test.is_bit_equal else f"to {self_test.max_relative_difference:.1e} relative"
+    signature = ", signature" if is_key_checked else ""
+    return f"Verified: SHA-256{signature}, features, scorer; {self_test.n_rows} self-test vectors scored again {equal}."

@@ -1,0 +1,165 @@
+"""Train a model on recordings of normal activity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_occ.cli._common import JsonOption, progress, write_json
+from stream_occ.errors import UsageError
+
+if TYPE_CHECKING:
+    from stream_occ.training import TrainingConfig, TrainingResult
+
+EXAMPLES = (
+    "stream-occ train --dataset mobifall --data mobifall.zip --out model.occ",
+    "stream-occ train --dataset recording --data recordings/ --out ward.occ --config configs/train.yaml",
+    "stream-occ train --dataset weda-fall --data weda-fall.zip --exclude-people U21 --seed 1 --out wrist.occ",
+)
+
+
+def command(
+    out: Annotated[Path, typer.Option("--out", metavar="MODEL.occ", help="Model file to write.")],
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Data set by name; repeat it, with --data, for several.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None, typer.Option(metavar="PATH", help="Folder or archive of the data set before it.")
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="Version of a data set that has several.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Training configuration (YAML); flags win over it.")
+    ] = None,
+    detector: Annotated[str | None, typer.Option(help="Detector preset. [default: working]")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the detector; may be repeated.")
+    ] = None,
+    feature_set: Annotated[str | None, typer.Option(help="Feature set. [default: khan31r]")] = None,
+    scaler: Annotated[str | None, typer.Option(help="min-max, z-score or robust. [default: robust]")] = None,
+    people: Annotated[str | None, typer.Option(metavar="A,B", help="Train on these people alone.")] = None,
+    exclude_people: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these people out.")] = None,
+    activities: Annotated[str | None, typer.Option(metavar="A,B", help="Train on these activities alone.")] = None,
+    exclude_activities: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these activities out.")] = None,
+    allow_mixed_placement: Annotated[
+        bool, typer.Option("--allow-mixed-placement", help="Accept recordings from several places on the body.")
+    ] = False,
+    rate_hz: Annotated[float | None, typer.Option(help="Rate of the model, Hz. [default: 50]")] = None,
+    window_s: Annotated[float | None, typer.Option(help="Window length, s. [default: 5]")] = None,
+    hop_s: Annotated[float | None, typer.Option(help="Hop between windows, s. [default: 0.5]")] = None,
+    train_hop_s: Annotated[float | None, typer.Option(help="Hop in training, s. [default: --hop-s]")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(metavar="RULE", help="quantile (held-out people) or detector. [default: quantile]")
+    ] = None,
+    reject_share: Annotated[
+        float | None, typer.Option(help="Share of held-out normal windows to reject. [default: 0.01]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every draw. [default: 0]")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Sign the model with the key in this file.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="HTML report. [default: beside the model, .html]")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Train a model on recordings of normal activity.
+
+    Fall recordings in the data are never used; it says how many were left out.
+    """
+    from stream_occ.artifacts import read_key, save_model
+    from stream_occ.datasets import open_dataset
+    from stream_occ.training import load_training_config, train
+    from stream_occ.training_report import write_report
+
+    flags = {
+        "detector.name": detector,
+        "feature_set": feature_set,
+        "scaler": scaler,
+        "people": _names(people),
+        "exclude_people": _names(exclude_people),
+        "activities": _names(activities),
+        "exclude_activities": _names(exclude_activities),
+        "allow_mixed_placement": allow_mixed_placement or None,
+        "rate_hz": rate_hz,
+        "window_s": window_s,
+        "hop_s": hop_s,
+        "train_hop_s": train_hop_s,
+        "threshold.rule": threshold,
+        "threshold.reject_share": reject_share,
+        "seed": seed,
+        "data": _sources(dataset or [], data or [], variant),
+        **{f"detector.params.{name}": value for name, value in map(_param, param or [])},
+    }
+    settings = load_training_config(config, {key: value for key, value in flags.items() if value is not None})
+    key = None if key_file is None else read_key(key_file)
+    report = report or out.with_suffix(".html")
+    _check_targets(settings, out, report)
+    sources = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
+    with progress() as show:
+        result = train(sources, settings, show)
+    save_model(result.model, out, self_test_X=result.self_test_X, key=key)
+    write_report(result, report)
+    if json is not None:
+        write_json(json, {"model": str(out), "report": str(report), **result.summary})
+    if str(json) != "-":
+        _print(result, out, report)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _param(text: str) -> tuple[str, Any]:
+    """NAME=VALUE, the value read as YAML does: 5, 1.5, true, or text."""
+    from stream_occ._yaml import parse_yaml
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError("--param", "be NAME=VALUE", repr(text), "Write for example --param n_estimators=10")
+    return name, parse_yaml(value, f"--param {name}").data
+
+
+def _sources(names: list[str], paths: list[Path], variant: str | None) -> tuple[dict[str, str | None], ...] | None:
+    if len(names) != len(paths):
+        raise UsageError(
+            "--dataset, --data", "be given in pairs", f"{len(names)} and {len(paths)}", "Give each --dataset its --data"
+        )
+    pairs = zip(names, paths, strict=True)
+    return tuple({"dataset": name, "path": str(path), "variant": variant} for name, path in pairs) or None
+
+
+def _check_targets(settings: TrainingConfig, out: Path, report: Path) -> None:
+    """Told before the training, not after it: nothing to read, or nowhere to write."""
+    if not settings.data:
+        raise UsageError(
+            "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
+        )
+    for flag, path in (("--out", out), ("--report", report)):
+        if path.is_dir() or not path.parent.is_dir():
+            got = f"{path}, a folder" if path.is_dir() else f"{path} in a folder that does not exist"
+            raise UsageError(flag, "be a file name in an existing folder", got, "Make the folder, or name another file")
+    if out.resolve() == report.resolve():
+        raise UsageError("--report", "be another file than --out", str(report), "Name another file")
+
+
+def _print(result: TrainingResult, out: Path, report: Path) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    summary, threshold = result.summary, result.summary["threshold"]
+    share = 100 * threshold["rejected_share"]
+    lines = [
+        f"Trained on {summary['n_windows']} windows of normal activity: {summary['n_people']} people, "
+        f"{summary['n_recordings']} recordings, {summary['hours']:.2f} h.",
+        f"Left out {summary['n_falls_left_out']} fall recordings (falls never train a model), "
+        f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
+        f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "
+        f"{threshold['n_windows']} normal windows of held-out {threshold['held_out']} ({share:.2f} %).",
+        *(f"Note: {note}" for note in summary["notes"]),
+        f"Model {summary['model_id']} written to {out}, report to {report}.",
+    ]
+    console = Console(soft_wrap=True, highlight=False)
+    for line in lines:
+        console.print(escape(line))

@@ -1,0 +1,252 @@
+"""The training report: one HTML file without any outside asset, its plots inside it as PNG images.
+
+Every name that came from data is escaped in HTML and kept from matplotlib's formula syntax in plots. The report speaks
+of accepted and rejected windows of normal activity: the trainer saw no falls, so it says nothing about them.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import os
+import secrets
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stream_occ.errors import StreamOccError
+from stream_occ.samples import FloatArray
+from stream_occ.training import TrainingResult
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b7280"  # told apart by the colour-blind (Okabe and Ito)
+MAX_ACTIVITIES = 60
+N_BINS = 60
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Training report {model_id}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #1f2937; background: #fff; max-width: 60rem; margin: 2rem auto;
+        padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2.2rem; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
+td.n {{ text-align: right; }} td {{ overflow-wrap: anywhere; }}
+img {{ max-width: 100%; height: auto; }}
+.note {{ border-left: 4px solid {orange}; padding: .4rem .9rem; background: #fff7ed; }}
+</style></head><body>
+<h1>Training report of model {model_id}</h1>
+<p class="note">Trained on normal activity alone. The figures below say which windows of normal activity the model
+accepts. They say nothing about falls: the trainer used no fall recording. How many falls a model flags is measured by
+<code>stream-occ evaluate</code>, on people who are not in its training set.</p>
+{body}
+</body></html>
+"""
+
+
+def write_report(result: TrainingResult, path: str | Path) -> None:
+    """Writes the report, whole or not at all; StreamOccError where the disk refuses."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        temporary.write_text(render_report(result), encoding="utf-8")
+        os.replace(temporary, target)
+    except OSError as error:
+        raise StreamOccError(str(target), "be writable", str(error), "Give another --report path") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def render_report(result: TrainingResult) -> str:
+    """The report's HTML."""
+    summary = result.summary
+    sections = (
+        ("In short", _table(_facts(summary))),
+        ("Worth knowing", _list(summary["notes"]) if summary["notes"] else "<p>Nothing odd was found.</p>"),
+        ("Scores of held-out normal windows", _held_out_text(summary) + _image(_score_histogram, result)),
+        ("Threshold against rejected share", _THRESHOLD_TEXT + _image(_threshold_curve, result)),
+        ("Acceptance by activity", _image(_acceptance_bars, result) + _activity_table(summary["activities"])),
+        ("Ranges of the features", _RANGE_TEXT + _image(_feature_ranges, result) + _range_table(result)),
+        ("How it was made", _table(_provenance(summary))),
+    )
+    body = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections)
+    return _PAGE.format(model_id=_text(summary["model_id"]), body=body, orange=ORANGE)
+
+
+_THRESHOLD_TEXT = (
+    "<p>The share of held-out normal windows that would be rejected at each threshold. Windows overlap, so one odd "
+    "moment rejects several in a row: this is no rate of alarms.</p>"
+)
+_RANGE_TEXT = (
+    "<p>Range of each feature over the training windows, scaled as the detector sees it: thin line from least to "
+    "greatest, thick line from the 5 % to the 95 % quantile, dot at the median. The axis is linear from -1 to 1 and "
+    "logarithmic beyond.</p>"
+)
+
+
+def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    threshold, rates = summary["threshold"], summary["rate_hz_measured"]
+    refused = ", ".join(f"{n} {reason}" for reason, n in summary["refused_rows"].items()) or "none"
+    return [
+        ("Data sets", ", ".join(summary["datasets"])),
+        ("People, recordings", f"{summary['n_people']}, {summary['n_recordings']}"),
+        ("Recorded time", f"{summary['hours']:.2f} h"),
+        ("Training windows", f"{summary['n_windows']} (thinned by {summary['n_windows_thinned']})"),
+        ("Fall recordings left out", str(summary["n_falls_left_out"])),
+        ("Left out by filters, too short", f"{summary['n_filtered_out']}, {summary['n_too_short']}"),
+        ("Rows refused by the loader", refused),
+        ("Sampling rates", f"{rates['min']:.1f} to {rates['max']:.1f} Hz, median {rates['median']:.1f} Hz"),
+        ("Placement", ", ".join(summary["placements"])),
+        ("Detector", f"{summary['config']['detector']['name']} on {summary['config']['feature_set']}"),
+        ("Threshold", f"{threshold['value']:.6g} by rule {threshold['rule']}"),
+        ("Held-out windows rejected", f"{threshold['n_rejected']} of {threshold['n_windows']}"),
+    ]
+
+
+def _provenance(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    config = summary["config"]
+    settings = [(key, str(value)) for key, value in config.items() if key != "data"]
+    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
+    return [
+        ("Model id", summary["model_id"]),
+        ("Data SHA-256", summary["data_sha256"]),
+        ("Versions", versions),
+        *settings,
+    ]
+
+
+def _held_out_text(summary: dict[str, Any]) -> str:
+    threshold = summary["threshold"]
+    unit, n_folds = _text(threshold["held_out"]), threshold["n_folds"]
+    return (
+        f"<p>{threshold['n_windows']} windows, each scored by a detector that never saw its {unit} ({n_folds} folds). "
+        "High is abnormal; right of the line a window is rejected.</p>"
+    )
+
+
+def _score_histogram(axes: Any, result: TrainingResult) -> None:
+    scores, threshold = result.evidence.scores, result.model.threshold
+    low, high = np.quantile(scores, [0.0, 0.999])
+    width = (max(high, threshold) - min(low, threshold)) / N_BINS or 1.0
+    n_left, n_right = int((threshold - low) / width) + 2, int((high - threshold) / width) + 2
+    edges = threshold + width * np.arange(-max(n_left, 1), max(n_right, 1) + 1)  # the threshold is an edge
+    inside = np.clip(scores, edges[0], edges[-1])
+    axes.hist(inside[scores <= threshold], edges, color=BLUE, label="accepted")
+    axes.hist(inside[scores > threshold], edges, color=ORANGE, label="rejected")
+    axes.axvline(threshold, color="black", linewidth=1.2, label=f"threshold {threshold:.4g}")
+    axes.set_yscale("symlog", linthresh=10)
+    axes.yaxis.set_major_formatter("{x:.0f}")
+    axes.set(xlabel="score (high = abnormal; the last bin holds all beyond)", ylabel="windows")
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+
+
+def _threshold_curve(axes: Any, result: TrainingResult) -> None:
+    scores, threshold = np.sort(result.evidence.scores), result.model.threshold
+    share = 100 * (1 - np.arange(1, len(scores) + 1) / len(scores))
+    axes.step(scores, share, where="post", color=BLUE)
+    axes.axvline(threshold, color="black", linewidth=1.2)
+    rejected = 100 * float((scores > threshold).mean())
+    axes.plot([threshold], [rejected], "o", color=ORANGE, label=f"{rejected:.2f} % at {threshold:.4g}")
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(0, 100)
+    axes.set_yticks([0, 0.5, 1, 5, 10, 50, 100], ["0", "0.5", "1", "5", "10", "50", "100"])
+    axes.set(xlabel="threshold", ylabel="held-out windows rejected, %")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+def _acceptance_bars(axes: Any, result: TrainingResult) -> None:
+    table = list(result.summary["activities"].items())[:MAX_ACTIVITIES]
+    accepted = np.array([100 * row["accepted_share"] for _, row in table])
+    place = np.arange(len(table))
+    axes.barh(place, accepted, color=BLUE, label="accepted")
+    axes.barh(place, 100 - accepted, left=accepted, color=ORANGE, label="rejected")
+    axes.set_yticks(place, [_label(name) for name, _ in table])
+    axes.invert_yaxis()
+    axes.set(xlabel="held-out windows, %", xlim=(0, 100))
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    _set_height(axes, len(table))
+
+
+def _feature_ranges(axes: Any, result: TrainingResult) -> None:
+    names = result.model.feature_set.NAMES
+    least, low, middle, high, greatest = result.model.scaler.transform(result.feature_quantiles)
+    place = np.arange(len(names))
+    axes.hlines(place, least, greatest, color=GREY, linewidth=1)
+    axes.hlines(place, low, high, color=BLUE, linewidth=4)
+    axes.plot(middle, place, "o", color=ORANGE, markersize=4)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_yticks(place, [_label(name) for name in names], fontsize=7)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(alpha=0.3, axis="x")
+    axes.set(xlabel=f"scaled value ({_label(result.model.scaler.kind)})")
+    _set_height(axes, len(names))
+
+
+def _set_height(axes: Any, n_rows: int) -> None:
+    axes.figure.set_size_inches(8, 1.4 + 0.22 * n_rows)
+
+
+def _image(draw: Callable[[Any, TrainingResult], None], result: TrainingResult) -> str:
+    """A plot as an <img> with its PNG inside; a glyph that the font lacks is no reason to fail."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draw(axes, result)
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<p><img alt="{_text(draw.__name__.strip("_").replace("_", " "))}" src="data:image/png;base64,{data}"></p>'
+
+
+def _activity_table(activities: dict[str, dict[str, float | int]]) -> str:
+    rows = (
+        (name, row["n_recordings"], row["n_windows"], f"{100 * row['accepted_share']:.1f} %")
+        for name, row in activities.items()
+    )
+    return _grid(("Activity", "Recordings", "Windows", "Accepted when held out"), rows)
+
+
+def _range_table(result: TrainingResult) -> str:
+    quantiles: FloatArray = result.feature_quantiles
+    rows = (
+        (name, *(f"{value:.4g}" for value in quantiles[:, i])) for i, name in enumerate(result.model.feature_set.NAMES)
+    )
+    return _grid(("Feature (unscaled)", "least", "5 %", "median", "95 %", "greatest"), rows)
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    return "<table>" + "".join(f"<tr><th>{_text(k)}</th><td>{_text(v)}</td></tr>" for k, v in rows) + "</table>"
+
+
+def _grid(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
+    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    body = "".join(
+        f"<tr><td>{_text(first)}</td>" + "".join(f'<td class="n">{_text(value)}</td>' for value in rest) + "</tr>"
+        for first, *rest in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _list(items: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{_text(item)}</li>" for item in items) + "</ul>"
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value), quote=True)
+
+
+def _label(name: str) -> str:
+    """A name for a plot: short, and with no dollar sign, which would start a formula."""
+    name = name if len(name) <= 40 else name[:39] + "…"
+    return name.replace("$", r"\$")
