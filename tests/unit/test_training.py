@@ -1,0 +1,416 @@
+"""The trainer on small in-memory data sets: what is used, what is left out, what is refused, what threshold results."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_occ import training
+from stream_occ._training_data import measured_rate_hz
+from stream_occ.artifacts import load_model, save_model
+from stream_occ.datasets import LoadReport
+from stream_occ.errors import ConfigError, DataError, UsageError
+from stream_occ.samples import NS_PER_S, Recording, SampleBlock
+from stream_occ.training import TrainingConfig, load_training_config, train
+from stream_occ.training_report import render_report, write_report
+from tests import fake_model
+
+GRAVITY = 9.80665
+
+
+def recording(subject: str = "1", activity: str = "walk", trial: str = "1", **changes: Any) -> Recording:
+    """Twenty seconds of a swinging, turning sensor at 50 Hz; the same names give the same samples."""
+    rate_hz, duration_s = changes.pop("rate_hz", 50.0), changes.pop("duration_s", 20.0)
+    rng = np.random.default_rng([ord(c) for c in subject + activity + trial])
+    t = np.arange(round(duration_s * rate_hz)) / rate_hz
+    swing = 2.0 * np.sin(2 * np.pi * 1.5 * t + rng.uniform(0, 6))
+    acc = np.column_stack([swing, 0.5 * swing, GRAVITY + swing]) + rng.normal(0, 0.3, (len(t), 3))
+    gyr = np.column_stack([swing, -swing, 0.2 * swing]) + rng.normal(0, 0.1, (len(t), 3))
+    t_ns = (t * NS_PER_S).astype(np.int64)
+    acc, gyr = changes.pop("acc", lambda a: a)(acc), changes.pop("gyr", lambda w: w)(gyr)
+    whole = Recording("fake", subject, activity, trial, False, None, "waist", SampleBlock("d", t_ns, acc, gyr))
+    return dataclasses.replace(whole, **changes)
+
+
+class Source:
+    """A data set in memory; counts how often a block was looked at through `iter_recordings`."""
+
+    name = "fake"
+
+    def __init__(self, recordings: list[Recording]) -> None:
+        self.recordings, self.report = recordings, LoadReport("fake")
+
+    @property
+    def n_files(self) -> int:
+        return len(self.recordings)
+
+    def iter_recordings(self) -> Iterator[Recording]:
+        yield from self.recordings
+
+
+def people(n: int = 4, **changes: Any) -> list[Recording]:
+    return [recording(str(i), activity, **changes) for i in range(n) for activity in ("sit", "walk")]
+
+
+def config(**changes: Any) -> TrainingConfig:
+    """The small feature set and a fast detector."""
+    fields: dict[str, Any] = {"feature_set": "fake3", "detector": {"name": "11NN"}, "scaler": "z-score"}
+    return TrainingConfig.model_validate({**fields, **changes})
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> None:
+    fake_model.register()
+
+
+def refusal(recordings: list[Recording], error: type[Exception] = DataError, **changes: Any) -> str:
+    with pytest.raises(error) as caught:
+        train([Source(recordings)], config(**changes))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_model_is_made_of_all_normal_windows() -> None:
+    """8 recordings of 20 s, 50 Hz: 1000 samples, windows of 250 every 25: 31 each, 248 in all."""
+    result = train([Source(people())], config())
+    summary = result.summary
+    assert (summary["n_people"], summary["n_recordings"], summary["n_windows"]) == (4, 8, 8 * 31)
+    assert summary["hours"] == pytest.approx(8 * 19.98 / 3600, abs=1e-4)
+    assert summary["activities"]["walk"]["n_windows"] == 4 * 31
+    assert result.model.score_features(result.self_test_X).shape == (32,)
+
+
+def test_falls_are_never_used_and_counted() -> None:
+    """A fall recording changes nothing but its count: not even one that could not be trained on."""
+    fall = recording("9", "fall", acc=lambda a: a * np.nan, is_fall=True)
+    without = train([Source(people())], config())
+    with_falls = train([Source([fall, *people(), fall])], config())
+    assert with_falls.summary["n_falls_left_out"] == 2
+    assert without.summary["n_falls_left_out"] == 0
+    assert with_falls.summary["data_sha256"] == without.summary["data_sha256"]
+    assert with_falls.model.threshold == without.model.threshold
+    np.testing.assert_array_equal(with_falls.self_test_X, without.self_test_X)
+
+
+def test_same_data_and_seed_give_the_same_model_id() -> None:
+    """The file is a function of data, configuration and versions."""
+    assert train([Source(people())], config()).model.model_id == train([Source(people())], config()).model.model_id
+
+
+def test_one_changed_sample_changes_the_data_hash() -> None:
+    """The hash is over the samples used."""
+    changed = people()
+    changed[3].block.gyr_rads[17, 2] += 1e-12
+    first, second = train([Source(people())], config()), train([Source(changed)], config())
+    assert first.summary["data_sha256"] != second.summary["data_sha256"]
+
+
+def test_filters_keep_and_leave_out_people_and_activities() -> None:
+    """Both directions for both; what they leave out is counted."""
+    for changes, n_used in (
+        ({"people": ("0", "2")}, 4),
+        ({"exclude_people": ("0",)}, 6),
+        ({"activities": ("walk",)}, 4),
+        ({"exclude_activities": ("walk",), "exclude_people": ("1",)}, 3),
+    ):
+        limits = {"min_windows": 50}
+        summary = train([Source(people())], config(**changes, limits=limits)).summary
+        assert (summary["n_recordings"], summary["n_filtered_out"]) == (n_used, 8 - n_used)
+
+
+def test_unknown_name_in_a_filter_is_refused() -> None:
+    """A misspelt person would otherwise be trained on, or missed, in silence."""
+    assert "people: must be in the data; got '7'. It holds normal recordings of 0, 1, 2, 3" in refusal(
+        people(), exclude_people=("7",)
+    )
+    assert "activities: must be in the data; got 'run'" in refusal(people(), activities=("walk", "run"))
+
+
+def test_too_little_data_is_refused_with_what_was_left_out() -> None:
+    """Windows, recordings, people: each has its least number."""
+    fall = recording("9", "fall", is_fall=True)
+    assert (
+        "hold at least 100 normal windows; got 31 (left out: 1 fall recordings, 0 by filters, 1 too short)"
+        in refusal([recording(), fall, recording("2", duration_s=3.0)])
+    )
+    assert "at least 9 normal recordings; got 8" in refusal(people(), limits={"min_recordings": 9})
+    assert "at least 5 normal people; got 4" in refusal(people(), limits={"min_people": 5})
+    assert "at least 1 normal people; got 0" in refusal([fall])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        ({"acc": lambda a: a / GRAVITY}, "got 1.01, which points to acc_unit_g_as_ms2"),
+        ({"acc": lambda a: a * GRAVITY}, "must have a mean |a| within a factor of 3"),
+        ({"acc": lambda a: np.full_like(a, 0.577)}, "got 0.999, which points to acc_unit_g_as_ms2"),
+        ({"acc": lambda a: np.zeros_like(a)}, "points to gravity_missing"),
+        ({"gyr": lambda w: w * 180 / np.pi}, "must have a 99 % quantile of |w| of at most 61 rad/s"),
+        ({"gyr": lambda w: w * np.nan}, "must hold finite samples; got NaN or infinity alone"),
+        ({"rate_hz": 20.0}, "must be sampled at 25 Hz or faster for a model of 50 Hz with fake3; got 20 Hz"),
+    ],
+)
+def test_recording_in_other_units_or_rates_is_named(spoil: dict[str, Callable[..., Any]], text: str) -> None:
+    """One bad recording among good ones would teach the model that nonsense is normal."""
+    line = refusal([*people(), recording("8", "odd", **spoil)])
+    assert line.startswith("fake/8/odd/1: ")
+    assert text in line
+
+
+def test_some_nan_samples_are_refused_by_number() -> None:
+    """Loaders refuse such rows; whatever comes here with them was not read by one."""
+    bad = recording("8", "odd")
+    bad.block.acc_ms2[10:13, 1] = np.inf
+    assert "must hold finite samples; got 3 of 1000 with NaN or infinity" in refusal([*people(), bad])
+
+
+def test_mixed_rates_are_refused_beyond_a_factor_of_two() -> None:
+    """50 and 90 Hz may be one phone; 50 and 150 Hz are two kinds of sensor."""
+    train([Source([*people(), recording("8", "odd", rate_hz=90.0)])], config())
+    line = refusal([*people(), recording("8", "odd", rate_hz=150.0)])
+    assert "must have sampling rates within a factor of 2; got 50 Hz (fake/0/sit/1) and 150 Hz (fake/8/odd/1)" in line
+
+
+def test_slightly_slow_recordings_pass() -> None:
+    """WEDA-FALL's 39.8 Hz is half a percent below khan31r's limit; 35 Hz is more than a tenth."""
+    slow = people(rate_hz=39.8)
+    assert train([Source(slow)], config(feature_set="khan31r")).summary["rate_hz_measured"]["max"] < 40
+    assert "be sampled at 36 Hz or faster" in refusal(people(rate_hz=35.0), feature_set="khan31r")
+
+
+def test_measured_rate_leaves_holes_and_doubles_out() -> None:
+    """Two stretches of 10 Hz with a minute between, one stamp twice: still 10 Hz."""
+    t_ns = np.array([0, 100, 100, 200, 60_200, 60_300]) * 1_000_000
+    assert measured_rate_hz(t_ns) == pytest.approx(10.0)
+    assert measured_rate_hz(t_ns[:1]) == 0.0
+
+
+def test_mixed_placement_is_refused_unless_allowed() -> None:
+    """A wrist among waists; `unknown` goes with any."""
+    mixed = [*people(), recording("8", "odd", placement="wrist")]
+    assert "come from one place on the body; got waist (fake/0/sit/1) and wrist (fake/8/odd/1)" in refusal(mixed)
+    assert train([Source(mixed)], config(allow_mixed_placement=True)).summary["placements"] == ["waist", "wrist"]
+    train([Source([*people(), recording("8", "odd", placement="unknown")])], config())
+
+
+def test_constant_data_are_refused() -> None:
+    """A stuck sensor teaches nothing."""
+    stuck = people(acc=lambda a: np.full_like(a, GRAVITY / 3**0.5), gyr=lambda w: np.ones_like(w))
+    assert "training data: must vary; got 248 windows that are all the same" in refusal(stuck)
+
+
+def test_rate_at_or_below_the_feature_sets_is_refused() -> None:
+    """The limit is exclusive."""
+    line = refusal(people(), ConfigError, feature_set="khan31r", rate_hz=40.0)
+    assert line.startswith("rate_hz: must be above 40 for feature set khan31r; got 40")
+
+
+def test_unknown_detector_and_parameter_are_told_before_data_are_read() -> None:
+    """A mistake of a second is not told after minutes of reading."""
+
+    class Unread(Source):
+        def iter_recordings(self) -> Iterator[Recording]:
+            raise AssertionError("data were read")
+
+    with pytest.raises(UsageError, match="detector: must be the name of a preset"):
+        train([Unread([])], config(detector={"name": "11NNN"}))
+    with pytest.raises(ConfigError, match=r"detector\.params: must be parameters of 11NN; got Invalid parameter"):
+        train([Unread([])], config(detector={"name": "11NN", "params": {"nope": 1}}))
+
+
+def test_threshold_rejects_the_share_of_held_out_people() -> None:
+    """At most floor(share n) held-out windows lie above, and with distinct scores exactly that many."""
+    result = train([Source(people())], config(threshold={"reject_share": 0.1}))
+    evidence = result.evidence
+    assert (evidence.unit, evidence.n_folds) == ("people", 3)
+    assert int((evidence.scores > result.model.threshold).sum()) == 24  # floor(.1 * 248)
+    assert result.summary["threshold"]["n_rejected"] == 24
+
+
+def test_held_out_person_is_not_in_the_fit_that_scores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fold's fit sees none of the rows that it scores."""
+    seen: list[np.ndarray] = []
+    real = training._fit
+
+    def spy(X: np.ndarray, *args: Any) -> Any:
+        seen.append(X)
+        return real(X, *args)
+
+    monkeypatch.setattr(training, "_fit", spy)
+    result = train([Source(people(2))], config(limits={"min_windows": 10}))
+    assert [len(X) for X in seen] == [62, 62, 124]
+    assert not {row.tobytes() for row in seen[0]} & {row.tobytes() for row in seen[1]}
+    assert result.evidence.n_folds == 2
+
+
+def test_one_person_is_held_out_by_recordings() -> None:
+    """The path of a user who recorded herself."""
+    own = [recording("me", "day", str(i)) for i in range(4)]
+    assert train([Source(own)], config()).summary["threshold"]["held_out"] == "recordings"
+
+
+def test_one_recording_is_held_out_in_parts_without_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of 5 s every 0.5 s: 9 on each side of a part overlap it, and are trained on with neither."""
+    sizes: list[int] = []
+    real = training._fit
+
+    def spy(X: np.ndarray, *args: Any) -> Any:
+        sizes.append(len(X))
+        return real(X, *args)
+
+    monkeypatch.setattr(training, "_fit", spy)
+    summary = train([Source([recording(duration_s=64.5)])], config()).summary
+    assert summary["n_windows"] == 120
+    assert summary["threshold"]["held_out"] == "parts of the recording"
+    assert sizes == [120 - 40 - 9, 120 - 40 - 18, 120 - 40 - 9, 120]
+
+
+def test_detector_rule_takes_the_detectors_own_threshold() -> None:
+    """11NN rejects where the ratio is 1 or more: its threshold is the number just below 1."""
+    result = train([Source(people())], config(threshold={"rule": "detector"}))
+    assert result.model.threshold == np.nextafter(1.0, -np.inf)
+    assert result.summary["threshold"]["rule"] == "detector"
+
+
+def test_windows_are_thinned_to_the_limit_by_the_seed() -> None:
+    """Long data do not grow the model without bound; how many were left out is said."""
+    summary = train([Source(people())], config(limits={"max_windows": 100})).summary
+    assert (summary["n_windows"], summary["n_windows_thinned"]) == (100, 148)
+
+
+def fake_detector(score: Callable[[np.ndarray], np.ndarray], threshold: float) -> Any:
+    scorer = fake_model.FrozenScorer(np.zeros(3), 2)
+    scorer.score = score
+    return SimpleNamespace(
+        fit=lambda X: None, to_scorer=lambda: scorer, score_threshold_=threshold, get_params=dict, set_params=dict
+    )
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "text"),
+    [
+        (lambda X: np.full(len(X), 0.5), 0.0, "must give different scores; got 0.5 for every window"),
+        (lambda X: -np.abs(X).sum(axis=1), 0.0, "must reject injected anomalies; got a model that accepts all 200"),
+        (
+            lambda X: np.abs(X).sum(axis=1),
+            -1.0,
+            "must accept normal windows of held-out people",
+        ),
+    ],
+)
+def test_model_that_tells_nothing_apart_is_refused(
+    monkeypatch: pytest.MonkeyPatch, score: Callable[[np.ndarray], np.ndarray], threshold: float, text: str
+) -> None:
+    """Constant scores, accept-all and reject-all never become a file."""
+    monkeypatch.setattr(training, "make_detector", lambda config: fake_detector(score, threshold))
+    assert text in refusal(people(), threshold={"rule": "detector"})
+
+
+def test_progress_is_told_by_stage() -> None:
+    """Reading by recording, then each fit; done never passes the total."""
+    told: list[tuple[str, int, int]] = []
+    train([Source(people())], config(), lambda *step: told.append(step))
+    assert told[:2] == [("Reading fake", 1, 8), ("Reading fake", 2, 8)]
+    stages = list(dict.fromkeys(stage for stage, _, _ in told))
+    assert stages == [
+        "Reading fake",
+        *(f"Holding out people, {i} of 3" for i in (1, 2, 3)),
+        "Fitting the model",
+    ]
+    assert all(done <= total for _, done, total in told)
+
+
+def test_file_holds_no_names_of_people_and_no_paths(tmp_path: Path) -> None:
+    """A model may be handed on: who was recorded stays with the trainer."""
+    everyone = [recording(f"Erika Mustermann {i}", activity) for i in range(3) for activity in ("sit", "walk")]
+    settings = config(
+        people=tuple(f"Erika Mustermann {i}" for i in range(3)),
+        data=({"dataset": "csv", "path": "/home/erika"},),
+    )
+    result = train([Source(everyone)], settings)
+    save_model(result.model, tmp_path / "m.occ", self_test_X=result.self_test_X)
+    assert b"rika" not in (tmp_path / "m.occ").read_bytes()
+    metadata = load_model(tmp_path / "m.occ").metadata
+    assert metadata["training"]["n_people"] == 3
+    assert metadata["data_sha256"] == result.summary["data_sha256"]
+
+
+def test_report_is_one_file_without_outside_assets(tmp_path: Path) -> None:
+    """Nothing is fetched when it is opened; names out of data are text, in the page and in the plots."""
+    nasty = [recording(str(i), "<script>alert(1)</script> $\\frac$ 行走") for i in range(4)]
+    result = train([Source(nasty)], config())
+    write_report(result, tmp_path / "model.html")
+    page = (tmp_path / "model.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert page.count('src="data:image/png;base64,') == page.count("<img ") == 4
+    assert result.model.model_id in page
+
+
+def test_report_makes_no_claim_about_falls() -> None:
+    """The words of detection are not the trainer's to use."""
+    page = render_report(train([Source(people())], config()))
+    assert "They say nothing about falls" in page
+    for word in ("sensitivity", "accuracy", "detects falls", "detection rate"):
+        assert word not in page.lower()
+
+
+def test_configuration_file_is_read_with_lines(tmp_path: Path) -> None:
+    """Paths are relative to the file; flags win over it."""
+    file = tmp_path / "train.yaml"
+    file.write_text("data:\n  - {dataset: csv, path: walks}\nwindow_s: 4.0\nthreshold:\n  reject_share: 0.02\n")
+    loaded = load_training_config(file, {"window_s": 3.0, "detector.params.n_estimators": 5})
+    assert loaded.data[0].path == str(tmp_path / "walks")
+    assert (loaded.window_s, loaded.threshold.reject_share) == (3.0, 0.02)
+    assert loaded.detector.params == {"n_estimators": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("windw_s: 4.0\n", 1, "windw_s must be a known key; got an unknown one"),
+        ("seed: 0\nthreshold:\n  reject_share: 0.7\n", 3, "threshold.reject_share must be less than 0.5; got 0.7"),
+        ("seed: 0\nhop_s: fast\n", 2, "hop_s must be a valid number; got 'fast'"),
+        ("people: [2, 3]\n", 1, "people.0 must be a valid string; got 2. Put it in quotes"),
+        ("data:\n  - {dataset: csv}\n", 2, "data.0.path must be given; got nothing"),
+        ("- 1\n", 1, "must hold keys and values; got list"),
+    ],
+)
+def test_mistake_in_the_configuration_is_named_by_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    """File, line, key, what must hold."""
+    file = tmp_path / "train.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_training_config(file)
+    assert str(caught.value).replace(": must", " must").startswith(f"{file}:{line}")
+    assert words in str(caught.value).replace(": must", " must")
+
+
+def test_mistake_in_a_flag_is_named_by_flag() -> None:
+    """No file, no line: the flag itself."""
+    with pytest.raises(ConfigError, match=r"--reject-share: threshold\.reject_share: must be greater than 0; got 0\.0"):
+        load_training_config(None, {"threshold.reject_share": 0.0})
+
+
+def test_hop_and_window_must_fit() -> None:
+    """A hop beyond the window would leave samples that no window sees."""
+    with pytest.raises(ConfigError, match=r"hop_s: must be .* at most window_s = 5\.0 s; got 6"):
+        load_training_config(None, {"hop_s": 6.0})
+    with pytest.raises(ConfigError, match="window_s: must hold at least 4 samples"):
+        load_training_config(None, {"window_s": 0.05, "hop_s": 0.05})
+
+
+def test_example_configuration_is_complete_and_holds_the_defaults() -> None:
+    """configs/train.yaml shows every key with its default; only the data are an example."""
+    file = Path(__file__).parents[2] / "configs" / "train.yaml"
+    loaded = load_training_config(file)
+    assert loaded.model_fields_set == set(TrainingConfig.model_fields)
+    assert loaded.model_copy(update={"data": ()}) == TrainingConfig()
