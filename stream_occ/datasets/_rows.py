@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -154,12 +155,5 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["sub10", "sub2", "sub2b"], key=natural_key)
     ['sub2', 'sub2b', 'sub10']
     """
-    parts: list[tuple[int, int, str]] = []
-    run = ""
-    for char in text + "\0":
-        if run and (char.isascii() and char.isdigit()) != (run[-1].isascii() and run[-1].isdigit()):
-            is_number = run[-1].isascii() and run[-1].isdigit()
-            parts.append((0, int(run), run) if is_number else (1, 0, run))
-            run = ""
-        run += char
-    return tuple(parts)
+    parts = re.findall(r"[0-9]+|[^0-9]+", text)
+    return tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
