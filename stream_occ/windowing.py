@@ -101,7 +101,7 @@ def push_chunk(
     values, filter_state = chunk.values, state.filter_state
     if sos is not None and filter_state is not None:
         values, filter_state = sos_filter(sos, values, filter_state)
-    signals = np.concatenate([state.signals, values.T], axis=1)
+    signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
     first, start = state.first, state.next_start
     end = first + signals.shape[1]
     n_windows = max(0, (end - shape.n_samples - start) // shape.n_hop + 1)
