@@ -69,6 +69,9 @@ class TrainingConfig(_Strict):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
+_FLAGS = {"threshold.rule": "--threshold", "detector.name": "--detector", "data": "--data"}
+
+
 def load_training_config(path: Path | None, overrides: Mapping[str, Any] | None = None) -> TrainingConfig:
     """The configuration of a YAML file (None: the defaults) with `overrides`, dotted keys to values, put over it.
 
@@ -88,7 +91,7 @@ def load_training_config(path: Path | None, overrides: Mapping[str, Any] | None 
         for key in keys[:-1]:
             section = section.setdefault(key, {})
         section[keys[-1]] = value
-        flags[keys] = "--" + keys[-1].replace("_", "-")
+        flags[keys] = _FLAGS.get(dotted, "--" + keys[-1].replace("_", "-"))
     try:
         config = TrainingConfig.model_validate(_tuples(data))
     except ValidationError as error:

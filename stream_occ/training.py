@@ -267,7 +267,7 @@ def _summary(
         "n_people": len({recording.subject for recording in data.recordings}),
         "n_recordings": len(data.recordings),
         "n_windows": len(data.X),
-        "hours": round(sum(recording.duration_s for recording in data.recordings) / 3600, 4),
+        "hours": sum(recording.duration_s for recording in data.recordings) / 3600,
         "n_falls_left_out": data.tally.n_falls,
         "n_filtered_out": data.tally.n_filtered,
         "n_too_short": data.tally.n_too_short,

@@ -144,6 +144,10 @@ def _check_targets(settings: TrainingConfig, out: Path, report: Path) -> None:
         raise UsageError("--report", "be another file than --out", str(report), "Name another file")
 
 
+def _span(hours: float) -> str:
+    return f"{hours:.2f} h" if hours >= 1 else f"{60 * hours:.1f} min"
+
+
 def _print(result: TrainingResult, out: Path, report: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -152,7 +156,7 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
     share = 100 * threshold["rejected_share"]
     lines = [
         f"Trained on {summary['n_windows']} windows of normal activity: {summary['n_people']} people, "
-        f"{summary['n_recordings']} recordings, {summary['hours']:.2f} h.",
+        f"{summary['n_recordings']} recordings, {_span(summary['hours'])}.",
         f"Left out {summary['n_falls_left_out']} fall recordings (falls never train a model), "
         f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
         f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "

@@ -1,0 +1,181 @@
+"""`stream-occ train` and `inspect` from the command line: files, words and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_occ.artifacts import load_model, verify_model
+from stream_occ.cli import run
+
+FAST = ("--detector", "11NN", "--scaler", "z-score")
+
+
+def write_csv(folder: Path, subject: str, activity: str, *, is_fall: bool = False, acc_scale: float = 1.0) -> None:
+    """Thirty seconds of a swinging sensor at 50 Hz in the documented columns of data set `csv`."""
+    rng = np.random.default_rng([ord(c) for c in subject + activity])
+    t = np.arange(1500) / 50
+    swing = 2 * np.sin(2 * np.pi * 1.5 * t)
+    acc = acc_scale * (np.column_stack([swing, swing / 2, 9.80665 + swing]) + rng.normal(0, 0.3, (1500, 3)))
+    gyr = np.column_stack([swing, -swing, swing / 5]) + rng.normal(0, 0.1, (1500, 3))
+    head = "t_s,acc_x_ms2,acc_y_ms2,acc_z_ms2,gyr_x_rads,gyr_y_rads,gyr_z_rads,subject,activity,is_fall,placement"
+    ids = f"{subject},{activity},{int(is_fall)},waist"
+    rows = [f"{s:.3f},{','.join(f'{v:.6f}' for v in (*a, *w))},{ids}" for s, a, w in zip(t, acc, gyr, strict=True)]
+    (folder / f"{subject}_{activity}.csv").write_text("\n".join([head, *rows]) + "\n")
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    folder = tmp_path / "walks"
+    folder.mkdir()
+    for subject in ("anna", "bert", "cleo"):
+        write_csv(folder, subject, "walk")
+    write_csv(folder, "anna", "trip", is_fall=True)
+    return folder
+
+
+def trained(recordings: Path, *more: str) -> Path:
+    out = recordings.parent / "model.occ"
+    assert run(["train", "--dataset", "csv", "--data", str(recordings), "--out", str(out), *FAST, *more]) == 0
+    return out
+
+
+def test_train_writes_model_report_and_json(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three files, and words that say how many falls were left out."""
+    out = trained(recordings, "--json", str(recordings.parent / "summary.json"))
+    printed = capsys.readouterr()
+    assert "Trained on 153 windows of normal activity: 3 people, 3 recordings, 1.5 min." in printed.out
+    assert "Left out 1 fall recordings (falls never train a model)" in printed.out
+    assert printed.err == ""
+    summary = json.loads((recordings.parent / "summary.json").read_text())
+    assert summary["n_falls_left_out"] == 1
+    assert summary["model_id"] == load_model(out).model_id
+    assert (recordings.parent / "model.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the file says of itself, then that every bit and score holds."""
+    out = trained(recordings)
+    capsys.readouterr()
+    assert run(["inspect", str(out)]) == 0
+    assert "Not verified" in capsys.readouterr().out
+    assert run(["inspect", str(out), "--verify", "--json", "-"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["verified"] == {"n_self_test_rows": 32, "max_relative_difference": 0.0, "is_bit_equal": True}
+    assert shown["feature_set"]["name"] == "khan31r"
+    assert shown["metadata"]["calibration"]["held_out"] == "people"
+
+
+def test_damaged_model_is_one_line_and_exit_code_2(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No traceback reaches the user."""
+    out = trained(recordings)
+    content = bytearray(out.read_bytes())
+    content[-2000] ^= 1
+    out.write_bytes(content)
+    capsys.readouterr()
+    assert run(["inspect", str(out), "--verify"]) == 2
+    error = capsys.readouterr().err
+    assert error == (
+        f"stream-occ: {out}: must match its own SHA-256; got another digest: its arrays are damaged. "
+        "Train the model again, or copy the file again from where it came.\n"
+    )
+
+
+def test_signed_model_needs_its_key(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Signed in training, checked with the same key file, refused with another."""
+    key, other = recordings.parent / "model.key", recordings.parent / "other.key"
+    key.write_text("0123456789abcdef0123456789abcdef\n")
+    other.write_text("fedcba9876543210fedcba9876543210\n")
+    out = trained(recordings, "--key-file", str(key))
+    assert run(["inspect", str(out), "--verify", "--key-file", str(key)]) == 0
+    assert "Verified: SHA-256, signature" in capsys.readouterr().out
+    assert run(["inspect", str(out), "--verify", "--key-file", str(other)]) == 2
+    assert "a signature by another key" in capsys.readouterr().err
+
+
+def test_mixed_units_are_refused_by_name(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One recording in g among recordings in m/s2; no model is written."""
+    write_csv(recordings, "dora", "walk", acc_scale=1 / 9.80665)
+    out = recordings.parent / "no.occ"
+    assert run(["train", "--dataset", "csv", "--data", str(recordings), "--out", str(out), *FAST]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "csv/dora/walk" in error
+    assert "acc_unit_g_as_ms2" in error
+    assert not out.exists()
+
+
+def test_configuration_file_gives_the_data(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--config alone is enough; a flag wins over it."""
+    file = recordings.parent / "train.yaml"
+    file.write_text("data: [{dataset: csv, path: walks}]\ndetector: {name: 11NN}\nexclude_people: [anna]\n")
+    out = recordings.parent / "model.occ"
+    assert run(["train", "--config", str(file), "--out", str(out), "--exclude-people", "bert"]) == 0
+    assert "2 people, 2 recordings" in capsys.readouterr().out
+    assert load_model(out).metadata["config"]["detector"]["name"] == "11NN"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--out", "m.occ"], "--dataset, --data: must be given; got neither"),
+        (["--out", "m.occ", "--dataset", "csv"], "must be given in pairs; got 1 and 0"),
+        (["--out", "no/m.occ", "--dataset", "csv", "--data", "."], "--out: must be a file name in an existing folder"),
+        (["--out", "m.html", "--dataset", "csv", "--data", "."], "--report: must be another file than --out"),
+        (["--out", "m.occ", "--dataset", "csv", "--data", ".", "--rate-hz", "40"], "rate_hz: must be above 40"),
+        (
+            ["--out", "m.occ", "--dataset", "csv", "--data", ".", "--threshold", "x"],
+            "--threshold: threshold.rule: must be",
+        ),
+        (["--out", "m.occ", "--dataset", "csv", "--data", ".", "--param", "x"], "--param: must be NAME=VALUE"),
+        (["--out", "m.occ", "--config", "gone.yaml"], "gone.yaml: must be a readable file"),
+        (["--out", "m.occ", "--dataset", "csvv", "--data", "."], "Did you mean csv"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(
+    arguments: list[str],
+    words: str,
+    recordings: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Told before any training."""
+    monkeypatch.chdir(recordings)
+    assert run(["train", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_mobifall_end_to_end(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two people of the real set, falls left out, model verified bit for bit, loaded and scored."""
+    out, result = tmp_path / "m.occ", tmp_path / "m.json"
+    flags = ["--people", "2,3", "--param", "n_estimators=5", "--train-hop-s", "1", "--json", str(result)]
+    archive = str(shared_data / "mobifall.zip")
+    assert run(["train", "--dataset", "mobifall", "--data", archive, "--out", str(out), *flags]) == 0
+    summary = json.loads(result.read_text())
+    assert summary["n_falls_left_out"] == 288  # data/README.md
+    assert summary["n_people"] == 2
+    assert set(summary["activities"]) == {"STD", "WAL", "JOG", "JUM", "STU", "STN", "SCH", "CSI", "CSO"}
+    assert 54 <= summary["rate_hz_measured"]["min"] <= summary["rate_hz_measured"]["max"] <= 97  # data/README.md
+    assert summary["threshold"]["rejected_share"] <= 0.01
+    model, self_test = verify_model(out)
+    assert self_test.is_bit_equal
+    assert model.model_id == summary["model_id"]
+    assert run(["inspect", str(out), "--verify"]) == 0
+    assert "Verified" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_weda_fall_rates_pass(shared_data: Path, tmp_path: Path) -> None:
+    """Its activities of 48 to 50 Hz train a model of 50 Hz, although the set also holds trials of 39.8 Hz."""
+    out, result = tmp_path / "w.occ", tmp_path / "w.json"
+    flags = ["--detector", "11NN", "--train-hop-s", "2.5", "--json", str(result)]
+    archive = str(shared_data / "weda-fall.zip")
+    assert run(["train", "--dataset", "weda-fall", "--data", archive, "--out", str(out), *flags]) == 0
+    summary = json.loads(result.read_text())
+    assert (summary["n_people"], summary["n_falls_left_out"]) == (25, 350)  # data/README.md
