@@ -97,5 +97,6 @@ def _run(
             opened.iter_recordings(), front_end, n_jobs=jobs, n_expected=opened.n_files, progress=report
         )
         for line in opened.report.lines():
-            sys.stderr.write(f"{line}\n")
+            if not line.startswith(" "):  # files one by one are for `train` to name
+                sys.stderr.write(f"{line}\n")
         return evaluate(dataset, trials, chosen, protocol, n_jobs=jobs, progress=report)
