@@ -14,7 +14,7 @@ import numpy as np
 
 from simulators.kinematics import AXIAL, PITCH, ROLL, YAW, Motion, drift, hann_pulse, minimum_jerk
 from simulators.kinematics import minimum_jerk_acceleration as jerk_acc
-from simulators.movements import change_posture, fade_in_out, rest, settle, strike
+from simulators.movements import change_posture, fade_in_out, rattle, rest, settle, strike
 from simulators.people import Person
 from stream_occ.samples import FloatArray
 
@@ -38,7 +38,8 @@ class Gait:
 
     cadence: factor on the person's own; swing_rad: amplitude of the thigh's pitch; lift_rad: its mean; bounce_ms2:
     vertical acceleration at the step rate; strike_ms2: peak at the own foot's landing; other: share of it felt at the
-    other foot's; width_s: of the strike; rock_rad: rocking in the pocket a strike; sideways_ms2.
+    other foot's; width_s: of the strike; rock_rad: rocking in the pocket a strike; sideways_ms2; rattle_ms2: of the
+    sensor in its pocket, root mean square an axis.
     """
 
     cadence: float
@@ -50,19 +51,20 @@ class Gait:
     width_s: float
     rock_rad: float
     sideways_ms2: float
+    rattle_ms2: float
     unevenness: float = 0.12
 
 
-WALK = Gait(1.0, 0.36, -0.16, 2.6, 6.5, 0.55, 0.085, 0.045, 1.0)
-UPSTAIRS = Gait(0.86, 0.30, -0.38, 1.9, 4.8, 0.5, 0.10, 0.03, 0.9, 0.2)
-DOWNSTAIRS = Gait(1.0, 0.22, -0.25, 2.3, 6.3, 0.55, 0.09, 0.03, 1.0, 0.2)
-JOG = Gait(1.5, 0.42, -0.30, 9.0, 10.0, 0.7, 0.09, 0.06, 2.2)
+WALK = Gait(1.0, 0.32, -0.16, 2.7, 6.3, 0.55, 0.085, 0.045, 1.0, 0.75)
+UPSTAIRS = Gait(0.86, 0.34, -0.38, 2.7, 5.2, 0.5, 0.10, 0.03, 1.0, 0.5, 0.2)
+DOWNSTAIRS = Gait(1.0, 0.24, -0.25, 3.2, 6.6, 0.55, 0.09, 0.035, 1.0, 0.6, 0.2)
+JOG = Gait(1.5, 0.40, -0.30, 8.3, 9.0, 0.7, 0.09, 0.06, 2.2, 1.8)
 
 
 def stand(motion: Motion, person: Person, rng: np.random.Generator) -> None:
     """Stands, weight moving from leg to leg once in a while."""
     settle(motion, person.stance_rad, 0.8)
-    rest(motion, person, rng)
+    rest(motion, person, rng, stirs_hz=0.05)
 
 
 def sit(motion: Motion, person: Person, rng: np.random.Generator) -> None:
@@ -92,6 +94,7 @@ def gait(style: Gait) -> Perform:
         )
         motion.hip_ms2[:, 0] += size * 0.5 * style.bounce_ms2 * np.sin(2 * phase + lag)
         motion.hip_ms2[:, 1] += size * style.sideways_ms2 * np.sin(phase + rng.uniform(-0.5, 0.5))
+        rattle(motion, rng, size * style.rattle_ms2 * person.rocking, 7.0, 20.0)
         for landing, share in _landings(phase, style.other):
             hardness = style.strike_ms2 * share * person.firmness * float(np.exp(rng.normal(0, 1.3 * style.unevenness)))
             strike(motion, person, rng, t[landing], hardness * fade[landing], style.width_s, style.rock_rad * share)
@@ -178,14 +181,18 @@ def ride(motion: Motion, person: Person, rng: np.random.Generator) -> None:
 
 
 def clap(motion: Motion, person: Person, rng: np.random.Generator) -> None:
-    """Claps while standing: the thigh feels little of it."""
+    """Claps while standing: the thigh feels a small jolt at each clap and the body rocking along."""
     stand(motion, person, rng)
     t, edge = motion.t_s, fade_in_out(motion, 0.5)
-    beat = float(rng.uniform(2.2, 3.6))
-    size = float(np.exp(rng.uniform(np.log(0.2), np.log(0.45))))
-    for axis, share in enumerate((0.7, 0.5, 0.8)):
-        motion.hip_ms2[:, axis] += edge * size * share * np.sin(2 * np.pi * beat * t + rng.uniform(0, 6))
-        motion.wobble[:, axis] += edge * 0.02 * size * np.sin(2 * np.pi * beat * t + rng.uniform(0, 6))
+    beat, late = float(rng.uniform(2.2, 3.6)), float(rng.uniform(0, 0.3))
+    size = float(np.exp(rng.uniform(np.log(0.28), np.log(0.5))))
+    for axis, share in enumerate((0.6, 0.4, 0.75)):
+        motion.hip_ms2[:, axis] += edge * size * share * np.sin(2 * np.pi * beat * (t - late) + rng.uniform(0, 6))
+    rattle(motion, rng, 0.15 * edge, 6.0, 18.0)
+    for at in np.arange(late + 0.5, motion.duration_s - 0.7, 1.0 / beat):
+        strike(
+            motion, person, rng, float(at + rng.normal(0, 0.01)), 1.3 * size * float(rng.uniform(0.5, 1.5)), 0.06, 0.003
+        )
 
 
 def jump(motion: Motion, person: Person, rng: np.random.Generator) -> None:
@@ -194,7 +201,7 @@ def jump(motion: Motion, person: Person, rng: np.random.Generator) -> None:
     t, edge = motion.t_s, fade_in_out(motion, 0.5)
     rate = float(rng.uniform(1.7, 2.3))
     phase = 2 * np.pi * np.cumsum(rate * (1 + 0.03 * drift(rng, t, 0.1, 0.5))) / motion.rate_hz
-    flight = float(rng.uniform(0.40, 0.52))  # share of the time in the air
+    flight = float(rng.uniform(0.34, 0.46))  # share of the time in the air
     cycle = (phase / (2 * np.pi)) % 1.0
     stance = np.clip((cycle - flight) / (1 - flight), 0.0, 1.0)
     shape = np.sin(np.pi * stance) ** 1.3
@@ -205,8 +212,8 @@ def jump(motion: Motion, person: Person, rng: np.random.Generator) -> None:
     motion.angles[:, AXIAL] += 0.05 * edge * drift(rng, t, 0.8, 2.5)
     motion.wobble += 0.02 * edge[:, None] * np.stack([drift(rng, t, 2, 5) for _ in range(3)], axis=1)
     for k in np.flatnonzero(np.diff(np.floor(phase / (2 * np.pi) - flight))) + 1:
-        peak = float(rng.uniform(1.5, 6.0)) * person.firmness * edge[k]
-        strike(motion, person, rng, float(t[k]) + 0.04, peak, 0.08, 0.035)
+        peak = float(rng.uniform(5.0, 13.0)) * person.firmness * edge[k]
+        strike(motion, person, rng, float(t[k]) + 0.04, peak, 0.08, 0.06)
 
 
 def keep_house(motion: Motion, person: Person, rng: np.random.Generator) -> None:
@@ -259,15 +266,19 @@ def _through_the_door(
     motion.angles[:, YAW] += turn * minimum_jerk(t, start, takes)
     lift = start + (0.95 if inwards else 0.1) * takes
     wide = float(rng.uniform(0.9, 1.4))
-    motion.angles[:, PITCH] -= float(rng.uniform(0.25, 0.6)) * hann_pulse(t, lift, wide)
-    motion.angles[:, AXIAL] += float(rng.normal(0, 0.35)) * hann_pulse(t, lift, wide)
-    motion.angles[:, ROLL] += float(rng.normal(0, 0.25)) * hann_pulse(t, lift, wide)
+    motion.angles[:, PITCH] -= float(rng.uniform(0.3, 0.8)) * hann_pulse(t, lift, wide)
+    motion.angles[:, AXIAL] += float(rng.normal(0, 0.5)) * hann_pulse(t, lift, wide)
+    motion.angles[:, ROLL] += float(rng.normal(0, 0.3)) * hann_pulse(t, lift, wide)
     busy = hann_pulse(t, start + 0.5 * takes, 2.0 * takes)
-    motion.hip_ms2 += (0.7 * person.vigour * busy)[:, None] * np.stack([drift(rng, t, 1, 6) for _ in range(3)], axis=1)
+    force = float(np.exp(rng.normal(0.3, 0.3))) * person.vigour
+    motion.hip_ms2 += (force * busy)[:, None] * np.stack([drift(rng, t, 0.8, 5) for _ in range(3)], axis=1)
+    rattle(motion, rng, 0.35 * force * busy, 6.0, 18.0)
+    for column, size in ((PITCH, 0.09), (ROLL, 0.06), (AXIAL, 0.12)):
+        motion.angles[:, column] += size * busy * drift(rng, t, 0.5, 1.4)
     motion.wobble += (0.03 * person.rocking * busy)[:, None] * np.stack([drift(rng, t, 1, 4) for _ in range(3)], axis=1)
     steps = (start - 0.7, start - 0.1) if inwards else (start + takes, start + takes + 0.6, start + takes + 1.1)
     for at in steps:
-        strike(motion, person, rng, at, float(rng.uniform(1.0, 5.0)), 0.09, 0.03)
+        strike(motion, person, rng, at, float(rng.uniform(1.5, 7.0)), 0.09, 0.03)
     hard = float(np.exp(rng.uniform(np.log(1.2), np.log(9.0))))
     strike(motion, person, rng, start + 0.8 * takes, hard, 0.11, 0.006 + 0.003 * hard)
     rest(motion, person, rng)
@@ -283,7 +294,7 @@ ACTIVITIES: dict[str, Activity] = {
     "housework": Activity("standing", "standing", (20.0, 90.0), keep_house),
     "hand_claps": Activity("standing", "standing", (5.0, 15.0), clap),
     "sit_down": Activity("standing", "sitting", (4.0, 6.0), sit_down((0.8, 7.0), (1.0, 1.6))),
-    "sit_down_bump": Activity("standing", "sitting", (4.0, 6.0), sit_down((9.0, 32.0), (0.7, 1.0))),
+    "sit_down_bump": Activity("standing", "sitting", (4.0, 6.0), sit_down((8.5, 26.0), (0.5, 0.72))),
     "stand_up": Activity("sitting", "standing", (2.5, 4.0), stand_up),
     "sitting": Activity("sitting", "sitting", (15.0, 120.0), sit),
     "lie_down": Activity("sitting", "lying", (4.0, 6.0), lie_down),

@@ -12,11 +12,14 @@ import numpy as np
 
 from simulators.activities import Posture
 from simulators.kinematics import AXIAL, PITCH, ROLL, YAW, Motion, drift, hann_pulse, minimum_jerk, ringing
-from simulators.movements import rest
+from simulators.movements import rattle, rest
 from simulators.people import Person
 from stream_occ.samples import FloatArray
 
 Range = tuple[float, float]
+SIDEWAYS = 0.2  # of a contact's push, standard deviation of each share along the floor
+ECHO = 0.35  # of a contact's peak that swings back along its push
+SHAKE = 0.16  # of a contact's peak that shakes the sensor in its pocket, standard deviation an axis
 END_OF_FALL_S = 1.2  # from the first contact to the end of the annotated interval: rebound and sliding are over
 
 
@@ -28,7 +31,8 @@ class FallKind:
     stagger_s: from losing balance to losing support; descent_s: from there to the first contact; unload: share of
     weight lost in the descent (1 = free fall); n_contacts: knees, hands, hip, trunk; contacts_s: from the first to the
     last; width_s: of one contact's push; first_share: of the momentum taken by the first contact; rock_rad: rocking of
-    the pocket at full impact; slack: share of the turn that is left for after the first contact.
+    the pocket at full impact; roll_rad: rolling of the thigh around the impacts; slack: share of the turn that is left
+    for after the first contact.
     """
 
     needs: Posture
@@ -43,29 +47,30 @@ class FallKind:
     width_s: Range
     first_share: Range
     rock_rad: float
+    roll_rad: float
     slack: Range
 
 
 FALLS: dict[str, FallKind] = {
     "fall_forward": FallKind(
-        "standing", (1.45, 0.0, 0.0), (0.14, 0.2, 0.25), False, (0.2, 0.7), (0.35, 0.60), (0.45, 0.95), (2, 4),
-        (0.25, 0.7), (0.06, 0.13), (0.25, 0.6), 0.10, (0.2, 0.5),
+        "standing", (1.36, 0.0, 0.0), (0.12, 0.2, 0.25), False, (0.2, 0.7), (0.35, 0.52), (0.60, 0.97), (3, 5),
+        (0.3, 0.8), (0.03, 0.075), (0.15, 0.40), 0.10, 0.12, (0.1, 0.35),
     ),
     "fall_backward": FallKind(
-        "standing", (-1.50, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.40, 0.65), (0.35, 0.85), (2, 3),
-        (0.3, 1.1), (0.06, 0.13), (0.5, 0.8), 0.08, (0.05, 0.3),
+        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.35, 0.57), (0.40, 0.85), (3, 5),
+        (0.3, 1.1), (0.03, 0.075), (0.3, 0.6), 0.08, 0.16, (0.05, 0.3),
     ),
     "fall_lateral": FallKind(
-        "standing", (-0.35, 1.3, 0.0), (0.3, 0.2, 0.4), True, (0.2, 0.7), (0.35, 0.65), (0.35, 0.85), (2, 4),
-        (0.25, 0.8), (0.06, 0.13), (0.3, 0.7), 0.10, (0.1, 0.4),
+        "standing", (-0.35, 1.3, 0.0), (0.3, 0.2, 0.2), True, (0.2, 0.7), (0.32, 0.50), (0.45, 0.80), (4, 6),
+        (0.25, 0.8), (0.03, 0.075), (0.15, 0.40), 0.11, 0.17, (0.1, 0.35),
     ),
     "fall_faint": FallKind(
-        "standing", (-1.1, 0.7, 0.5), (0.4, 0.3, 0.3), True, (0.1, 0.5), (0.40, 0.70), (0.40, 0.85), (2, 4),
-        (0.4, 0.9), (0.07, 0.15), (0.3, 0.65), 0.08, (0.3, 0.6),
+        "standing", (-1.52, 0.0, 1.1), (0.10, 0.12, 0.3), True, (0.1, 0.5), (0.32, 0.50), (0.50, 0.85), (4, 7),
+        (0.4, 0.9), (0.03, 0.075), (0.15, 0.40), 0.09, 0.11, (0.2, 0.5),
     ),
     "fall_from_chair": FallKind(
         "sitting", (-0.9, 0.5, 1.2), (0.5, 0.4, 0.4), True, (0.3, 0.9), (0.30, 0.50), (0.35, 0.9), (1, 3),
-        (0.2, 0.7), (0.06, 0.14), (0.45, 0.85), 0.08, (0.1, 0.4),
+        (0.2, 0.7), (0.035, 0.08), (0.45, 0.85), 0.08, 0.05, (0.1, 0.4),
     ),
 }  # fmt: skip
 
@@ -90,7 +95,8 @@ def _stagger(motion: Motion, person: Person, rng: np.random.Generator, onset_s: 
     fight = hann_pulse(t, onset_s + 0.7 * takes_s, 1.8 * takes_s + 0.3)
     force = float(rng.uniform(0.5, 2.5)) * person.vigour
     motion.hip_ms2 += force * fight[:, None] * np.stack([drift(rng, t, 1.0, 4.0) for _ in range(3)], axis=1)
-    for column, size in ((PITCH, 0.10), (ROLL, 0.06), (AXIAL, 0.08)):
+    rattle(motion, rng, 0.5 * force * fight, 6.0, 18.0)
+    for column, size in ((PITCH, 0.13), (ROLL, 0.08), (AXIAL, 0.10)):
         motion.angles[:, column] += size * fight * drift(rng, t, 0.6, 2.0)
 
 
@@ -105,6 +111,9 @@ def _turn(motion: Motion, kind: FallKind, rng: np.random.Generator, onset_s: flo
     early = minimum_jerk(t, contact_s - 0.85 * takes, 1.15 * takes)
     late = minimum_jerk(t, contact_s - 0.05, float(rng.uniform(0.35, 0.9)))
     motion.angles += ((1 - slack) * early + slack * late)[:, None] * (goal - motion.angles[0])
+    rolling = hann_pulse(t, contact_s + 0.35, 1.6)
+    for column, size in ((PITCH, 1.0), (ROLL, 1.0), (AXIAL, 1.7)):
+        motion.angles[:, column] += size * kind.roll_rad * rolling * drift(rng, t, 0.8, 2.2)
 
 
 def _land(
@@ -123,7 +132,8 @@ def _land(
     shares = np.concatenate([[first], (1 - first) * rng.dirichlet(np.full(n - 1, 2.0))]) if n > 1 else np.ones(1)
     later = np.sort(rng.uniform(0.12, 1.0, n - 1)) * float(rng.uniform(*kind.contacts_s))
     for share, at in zip(shares, contact_s + np.concatenate([[0.0], later]), strict=True):
-        width = float(rng.uniform(*kind.width_s)) / person.firmness
+        # the more of the body lands at once, the longer it takes
+        width = float(rng.uniform(*kind.width_s)) * (0.75 + share) / person.firmness
         _contact(motion, kind, person, rng, float(at), 2 * share * speed / width, width)
 
 
@@ -138,12 +148,13 @@ def _contact(
 ) -> None:
     """One contact with the floor: push upwards and along the floor, ringing of flesh and pocket, rocking."""
     t = motion.t_s
-    push = np.array([rng.normal(0, 0.35), rng.normal(0, 0.35), 1.0])
-    motion.hip_ms2 += peak_ms2 * hann_pulse(t, at_s, width_s)[:, None] * push
+    push = np.array([rng.normal(0, SIDEWAYS), rng.normal(0, SIDEWAYS), 1.0])
     start = at_s - 0.3 * width_s
+    echo = ringing(t, at_s + 0.3 * width_s, rng.uniform(8, 16), rng.uniform(0.05, 0.12))
+    motion.hip_ms2 += peak_ms2 * (hann_pulse(t, at_s, width_s) - ECHO * echo)[:, None] * push
     for axis in range(3):
-        ring = ringing(t, start, rng.uniform(6, 14), rng.uniform(0.06, 0.16))
-        motion.jolt_ms2[:, axis] += 0.35 * peak_ms2 * rng.normal(0, 0.7) * ring
+        ring = ringing(t, start, rng.uniform(8, 18), rng.uniform(0.07, 0.16))
+        motion.jolt_ms2[:, axis] += SHAKE * peak_ms2 * rng.normal(0, 1.0) * ring
         rock = ringing(t, start, rng.uniform(3, 7), rng.uniform(0.08, 0.18))
         motion.wobble[:, axis] += kind.rock_rad * person.rocking * np.sqrt(peak_ms2 / 30.0) * rng.normal(0, 1.0) * rock
 
@@ -154,7 +165,7 @@ def _lie_still(motion: Motion, person: Person, rng: np.random.Generator, from_s:
     calm = Motion.at_rest((len(motion.angles) - first) / motion.rate_hz, motion.rate_hz, motion.angles[-1])
     if len(motion.angles) - first < 2:
         return
-    rest(calm, person, rng)
+    rest(calm, person, rng, stirs_hz=0.06, unrest=2.2)
     still: FloatArray = calm.angles - motion.angles[-1]
     motion.angles[first:] += still
     motion.hip_ms2[first:] += calm.hip_ms2

@@ -55,13 +55,14 @@ class Pocket:
 
     @classmethod
     def draw(cls, rng: np.random.Generator, person: Person) -> Pocket:
-        """Trouser pocket: long axis along the bone, head up or head down, any side outwards, a little askew."""
+        """Front trouser pocket: long axis along the bone, head up or down, screen in or out, somewhat askew."""
         upright = rotation_about(0, np.array([np.pi / 2]))[0]  # the sensor's y along the bone
-        flip = rotation_about(2, np.array([np.pi * float(rng.random() < 0.4)]))[0]
-        turn = rotation_about(2, np.array([rng.uniform(0, 2 * np.pi)]))[0]
+        flip = rotation_about(2, np.array([np.pi * float(rng.random() < 0.4)]))[0]  # head down
+        face = 0.5 * np.pi + np.pi * float(rng.random() < 0.5)  # the sensor's z out of the thigh's front, or into it
+        turn = rotation_about(2, np.array([face + rng.normal(0.0, 0.25)]))[0]
         mounting = turn @ upright @ flip
         for axis in range(3):
-            mounting = mounting @ rotation_about(axis, np.array([rng.normal(0.0, 0.12)]))[0]
+            mounting = mounting @ rotation_about(axis, np.array([rng.normal(0.0, 0.10)]))[0]
         below = rng.uniform(0.07, 0.13) * person.height_m
         return cls(mounting, np.array([rng.uniform(0.04, 0.08), rng.uniform(-0.03, 0.03), -below]))
 
@@ -79,7 +80,7 @@ class Sensor:
     jitter_s: float = 0.0
     acc_range_ms2: float = 8 * STANDARD_GRAVITY_MS2
     gyr_range_rads: float = 2000 * DEG_TO_RAD
-    noise_acc_ms2: float = 0.02
+    noise_acc_ms2: float = 0.034
     noise_gyr_rads: float = 0.008
     bias_acc_ms2: float = 0.06
     bias_gyr_rads: float = 0.008
