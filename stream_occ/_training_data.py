@@ -72,6 +72,11 @@ class UsedRecording:
     rate_hz: float
     n_windows: int
 
+    @property
+    def person(self) -> str:
+        """Data set and subject: person 1 of one set is not person 1 of another."""
+        return f"{self.name.partition('/')[0]}/{self.subject}"
+
 
 @dataclass(slots=True)
 class Tally:
@@ -294,7 +299,7 @@ def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: 
         f"left out: {tally.n_falls} fall recordings, {tally.n_filtered} by filters, {tally.n_too_short} too short"
     )
     amounts = (
-        ("people", len({recording.subject for recording in used}), limits.min_people),
+        ("people", len({recording.person for recording in used}), limits.min_people),
         ("recordings", len(used), limits.min_recordings),
         ("windows", sum(recording.n_windows for recording in used), limits.min_windows),
     )

@@ -328,7 +328,11 @@ def _take_scaler(arrays: Arrays, card: Card, where: str) -> Scaler:
 def _take_sos(arrays: Arrays, card: Card, where: str) -> FloatArray | None:
     if "sos" not in arrays and card.filter is None:
         return None
-    return _take(arrays, "sos", (-1, 6), where)
+    sos = _take(arrays, "sos", (-1, 6), where)
+    a0, a1, a2 = sos[:, 3], sos[:, 4], sos[:, 5]
+    if not len(sos) or not ((a0 == 1) & (np.abs(a2) < 1) & (np.abs(a1) < 1 + a2)).all():
+        raise ModelError(where, "hold stable filter sections with a0 = 1", "others", _RETRAIN)
+    return sos
 
 
 def _take_scorer(arrays: Arrays, card: Card, where: str) -> Scorer:

@@ -39,6 +39,7 @@ __all__ = [
 N_ANOMALIES = 200
 ANOMALY_RANGES = 10.0  # how many training ranges an injected anomaly lies off, in every feature
 N_SELF_TEST_ROWS = 24
+MAX_LOADER_NOTES = 5
 N_SELF_TEST_ANOMALIES = 8
 _VERSIONED = ("numpy", "scipy", "scikit-learn")
 
@@ -202,7 +203,7 @@ def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, i
 
     recordings = data.recording.tolist()
     for unit, names in (
-        ("people", [data.recordings[i].subject for i in recordings]),
+        ("people", [data.recordings[i].person for i in recordings]),
         ("recordings", [str(i) for i in recordings]),
     ):
         n_groups = len(set(names))
@@ -264,7 +265,7 @@ def _summary(
         notes.append(f"the threshold rests on {n_rejected} rejected windows: record more for a surer one")
     return {
         "datasets": sorted({recording.name.partition("/")[0] for recording in data.recordings}),
-        "n_people": len({recording.subject for recording in data.recordings}),
+        "n_people": len({recording.person for recording in data.recordings}),
         "n_recordings": len(data.recordings),
         "n_windows": len(data.X),
         "hours": sum(recording.duration_s for recording in data.recordings) / 3600,
@@ -289,8 +290,13 @@ def _summary(
         "seed": config.seed,
         "data_sha256": data.data_sha256,
         "versions": _versions(),
-        "notes": list(dict.fromkeys(notes)),
+        "notes": list(dict.fromkeys(notes)) + _loader_notes(data.tally.notes),
     }
+
+
+def _loader_notes(notes: list[str]) -> list[str]:
+    more = [f"loader: and {len(notes) - MAX_LOADER_NOTES} more notes"] if len(notes) > MAX_LOADER_NOTES else []
+    return [f"loader: {note}" for note in notes[:MAX_LOADER_NOTES]] + more
 
 
 def _by_activity(data: TrainingData, evidence: Evidence) -> dict[str, dict[str, float | int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,9 +97,10 @@ def command(
     key = None if key_file is None else read_key(key_file)
     report = report or out.with_suffix(".html")
     _check_targets(settings, out, report)
-    sources = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
-    with progress() as show:
-        result = train(sources, settings, show)
+    with ExitStack() as stack:
+        opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
+        sources = [stack.enter_context(source) for source in opened]
+        result = train(sources, settings, stack.enter_context(progress()))
     save_model(result.model, out, self_test_X=result.self_test_X, key=key)
     write_report(result, report)
     if json is not None:
@@ -144,6 +146,11 @@ def _check_targets(settings: TrainingConfig, out: Path, report: Path) -> None:
         raise UsageError("--report", "be another file than --out", str(report), "Name another file")
 
 
+def _refused(rows: dict[str, int]) -> list[str]:
+    reasons = ", ".join(f"{n} {reason}" for reason, n in rows.items())
+    return [f"Rows that the loader refused: {reasons}."] if reasons else []
+
+
 def _span(hours: float) -> str:
     return f"{hours:.2f} h" if hours >= 1 else f"{60 * hours:.1f} min"
 
@@ -161,6 +168,7 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
         f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
         f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "
         f"{threshold['n_windows']} normal windows of held-out {threshold['held_out']} ({share:.2f} %).",
+        *_refused(summary["refused_rows"]),
         *(f"Note: {note}" for note in summary["notes"]),
         f"Model {summary['model_id']} written to {out}, report to {report}.",
     ]

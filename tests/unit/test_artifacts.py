@@ -16,7 +16,7 @@ import pytest
 
 from stream_occ import artifacts
 from stream_occ._safetensors import FormatError, pack, parse_header
-from stream_occ.artifacts import load_model, pack_model, read_info, save_model, unpack_model, verify_model
+from stream_occ.artifacts import load_model, pack_model, read_info, read_key, save_model, unpack_model, verify_model
 from stream_occ.errors import ModelError, StreamOccError
 from tests import fake_model
 from tests.fake_model import SELF_TEST_SCORES, SELF_TEST_X, FakeFeatureSet, make_model
@@ -285,6 +285,23 @@ def test_scaler_must_be_finite_and_above_zero(path: Path, content: bytes) -> Non
         data = bytearray(data_of(content))
         data[start : start + 8] = struct.pack("<d", value)
         assert text in refusal(path, assemble(header_of(content), bytes(data)))
+
+
+def test_filter_must_be_stable(path: Path) -> None:
+    """A pole on or beyond the unit circle would let the filter's state grow without end."""
+    for sections in ([[1.0, 0, 0, 1.0, -1.0, 0]], [[1.0, 0, 0, 2.0, 0, 0]], np.empty((0, 6))):
+        with pytest.raises(ModelError, match="hold stable filter sections with a0 = 1"):
+            unpack_model(pack_model(make_model(sos=np.array(sections)), self_test_X=SELF_TEST_X))
+
+
+def test_key_file_is_read_without_its_line_end(tmp_path: Path) -> None:
+    """`openssl rand -hex 32 > model.key` ends with a newline that is not part of the key."""
+    (tmp_path / "key").write_bytes(KEY + b"\r\n")
+    assert read_key(tmp_path / "key") == KEY
+    (tmp_path / "short").write_bytes(b"short\n")
+    for name, text in (("short", "hold a key of 16 to 4096 bytes"), ("gone", "be a readable key file; got No such")):
+        with pytest.raises(ModelError, match=text):
+            read_key(tmp_path / name)
 
 
 def test_signed_file_needs_its_key_where_one_is_configured(tmp_path: Path, content: bytes) -> None:

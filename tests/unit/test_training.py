@@ -249,6 +249,26 @@ def test_held_out_person_is_not_in_the_fit_that_scores_it(monkeypatch: pytest.Mo
     assert result.evidence.n_folds == 2
 
 
+def test_same_subject_of_two_sets_is_two_people() -> None:
+    """Every set numbers its people from 1."""
+    other = [dataclasses.replace(one, dataset="other") for one in people(1)]
+    result = train([Source(people(1)), Source(other)], config())
+    assert result.summary["n_people"] == 2
+    assert result.summary["datasets"] == ["fake", "other"]
+    assert result.evidence.unit == "people"
+
+
+def test_what_the_loader_refused_and_noted_is_said() -> None:
+    """Nothing is lost in silence: rows by reason, and the first notes."""
+    source = Source(people())
+    source.report.refuse("walk.csv", "not a number", 3)
+    for i in range(7):
+        source.report.note(f"{i}.csv", "odd")
+    summary = train([source], config()).summary
+    assert summary["refused_rows"] == {"not a number": 3}
+    assert summary["notes"][-6:] == [*(f"loader: {i}.csv: odd" for i in range(5)), "loader: and 2 more notes"]
+
+
 def test_one_person_is_held_out_by_recordings() -> None:
     """The path of a user who recorded herself."""
     own = [recording("me", "day", str(i)) for i in range(4)]
