@@ -200,7 +200,7 @@ class Config(Section):
     """The whole configuration of `stream-occ detect` and `record`."""
 
     mqtt: MqttConfig = MqttConfig()
-    inputs: tuple[InputConfig, ...] = Field(min_length=1, max_length=100)
+    inputs: tuple[InputConfig, ...]
     model: Path = Path("model.occ")
     model_key_file: Path | None = None
     stream: StreamConfig = StreamConfig()
@@ -211,6 +211,13 @@ class Config(Section):
 
     _password: SecretStr | None = PrivateAttr(default=None)
     _model_key: SecretStr | None = PrivateAttr(default=None)
+
+    @field_validator("inputs")
+    @classmethod
+    def _some(cls, inputs: tuple[InputConfig, ...]) -> tuple[InputConfig, ...]:
+        if not 1 <= len(inputs) <= 100:  # here and not as a bound: that would count only those without a mistake
+            raise ValueError("have 1 to 100 entries|Say which topics to listen to")
+        return inputs
 
     @model_validator(mode="after")
     def _separate_topics(self) -> Self:

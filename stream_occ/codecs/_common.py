@@ -17,7 +17,7 @@ MAX_PAYLOAD_BYTES = 4 * 1024 * 1024  # hard bound; the service's limits.max_payl
 MAX_SAMPLES = 20_000  # more than six minutes at 50 Hz in one message is a file, not a message
 MAX_DEPTH = 8  # a message needs three levels
 MAX_STAMP_NS = 2**62  # the year 2116: differences of two stamps can never overflow int64
-MAX_RATE_HZ = 10_000.0
+MIN_RATE_HZ, MAX_RATE_HZ = 0.01, 10_000.0
 # Far beyond every wearable sensor (16 g is 157 m/s2, 2000 deg/s is 35 rad/s): what lies outside is damage, and its
 # square would overflow further on.
 MAX_ABS_ACC_MS2 = 10_000.0
@@ -168,12 +168,12 @@ def _decimal_ns(value: Decimal, scale: int, device_id: str) -> int:
 
 
 def regular_stamps(t0_ns: int, rate_hz: object, n: int, device_id: str) -> IntArray:
-    """t0 + round(k * 1e9 / rate), k = 0..n-1; refuses a rate that is no number in (0, MAX_RATE_HZ]."""
-    if type(rate_hz) not in (int, float) or not 0.0 < rate_hz <= MAX_RATE_HZ:  # type: ignore[operator]
+    """t0 + round(k * 1e9 / rate), k = 0..n-1; refuses a rate that is no number in [MIN_RATE_HZ, MAX_RATE_HZ]."""
+    if type(rate_hz) not in (int, float) or not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:  # type: ignore[operator]
         refuse(
             device_id,
             "rate_invalid",
-            f"have rate_hz in (0, {MAX_RATE_HZ:g}] beside t0",
+            f"have rate_hz in [{MIN_RATE_HZ:g}, {MAX_RATE_HZ:g}] beside t0",
             rate_hz,
             "Send the sampling rate in Hz, or one stamp a sample",
         )
