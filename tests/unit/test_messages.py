@@ -1,0 +1,122 @@
+"""Topics, device ids, instants and the published messages' schemas."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from stream_occ.codecs import REASONS
+from stream_occ.messages import (
+    MESSAGES,
+    SERVICE_REASONS,
+    ScoreMessage,
+    Topics,
+    alert_message,
+    event_message,
+    instant,
+    is_device_id,
+    score_message,
+)
+from stream_occ.samples import Alert, Decision
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def test_schemas_in_docs_are_those_of_the_models() -> None:
+    """scripts/make_schemas.py --check has nothing to say."""
+    done = subprocess.run(
+        [sys.executable, str(REPO / "scripts" / "make_schemas.py"), "--check"],
+        cwd=REPO,
+        env={"PYTHONPATH": str(REPO)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    assert {path.stem for path in (REPO / "docs" / "schemas").glob("*.json")} == set(MESSAGES)
+
+
+@pytest.mark.parametrize("good", ["w", "W1", "ward-3.watch_7", "0", "x" * 64, "-", "_"])
+def test_device_ids_that_are_taken(good: str) -> None:
+    """1 to 64 letters, digits, dots, underscores and dashes."""
+    assert is_device_id(good)
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "x" * 65, "a/b", "a b", "ü", "a\n", "a+", "#", "bridge", "status", "..", ".", "a\x00", "٣"]
+)
+def test_device_ids_that_are_refused(bad: str) -> None:
+    """Wildcards, separators, control and foreign characters, and levels of our own topics."""
+    assert not is_device_id(bad)
+
+
+def test_topics_are_those_of_the_contract() -> None:
+    """The topics of the documentation, by prefix and instance."""
+    topics = Topics("occ", "ward3")
+    assert topics.bridge_status == "occ/bridge/ward3/status"
+    assert topics.status == "occ/status"
+    assert [topics.availability("w"), topics.state("w"), topics.event("w"), topics.alert("w"), topics.score("w")] == [
+        "occ/w/availability",
+        "occ/w/state",
+        "occ/w/event",
+        "occ/w/alert",
+        "occ/w/score",
+    ]
+    assert topics.is_own("occ/w/state")
+    assert topics.is_own("occ")
+    assert not topics.is_own("occupancy/w/imu")
+
+
+def test_instants_are_iso_8601_utc_and_rounded_down() -> None:
+    """1.999999999 s after the epoch is 1.999 s, never 2."""
+    assert instant(1_999_999_999) == "1970-01-01T00:00:01.999Z"
+    assert instant(4_102_444_800 * 10**9) == "2100-01-01T00:00:00.000Z"
+
+
+ALERT = Alert(
+    "id-1", "w1", 2, 1_700_000_000_000_000_000, "alarm", "critical", ("k_of_n",), 4.5, "m1", {"n": 2, "peak": 4.5}
+)
+
+
+def test_alert_and_event_say_the_same_change() -> None:
+    """Both carry id, number, instant, reasons and evidence; the event says what happened, the alert how it stands."""
+    event, alert = event_message(ALERT), alert_message(ALERT)
+    assert json.loads(event.to_payload()) == {
+        "event_type": "alarm",
+        "alert_id": "id-1",
+        "seq": 2,
+        "t": "2023-11-14T22:13:20.000Z",
+        "t_ns": 1_700_000_000_000_000_000,
+        "severity": "critical",
+        "reasons": ["k_of_n"],
+        "score": 4.5,
+        "model": "m1",
+        "evidence": {"n": 2, "peak": 4.5},
+    }
+    assert (alert.state, alert.device, alert.alert_id, alert.seq) == ("alarm", "w1", "id-1", 2)
+
+
+def test_margin_is_score_minus_threshold() -> None:
+    """Above 0 is an outlier."""
+    message = score_message(Decision("w1", 10**18, 4.0, 3.0, "outlier", "m1"))
+    assert (message.margin, message.label) == (1.0, "outlier")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_nothing_that_is_not_finite_can_be_published(value: float) -> None:
+    """NaN and infinity are no JSON, and a reader must never see them."""
+    with pytest.raises(ValidationError):
+        ScoreMessage(t=instant(0), t_ns=0, score=value, threshold=1.0, margin=0.0, label="normal", model="m")
+
+
+def test_every_reason_of_refusal_is_documented() -> None:
+    """docs/topics.md lists each code of codecs and service, and no reason has two meanings."""
+    text = (REPO / "docs" / "topics.md").read_text()
+    assert not set(REASONS) & set(SERVICE_REASONS)
+    missing = [reason for reason in (*REASONS, *SERVICE_REASONS) if f"`{reason}`" not in text]
+    assert missing == []

@@ -1,0 +1,325 @@
+"""The worker driven by hand: a fake link, a fake clock, a model that can be followed on paper."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from stream_occ._inbox import Inbox, Received
+from stream_occ.codecs import load_codec
+from stream_occ.config import Config
+from stream_occ.samples import NS_PER_S, SampleBlock
+from stream_occ.service import Clock, Service
+from tests.unit.toy_model import toy_model
+
+T0_NS = 1_700_000_000 * NS_PER_S
+JSON = load_codec("json")
+
+
+class FakeLink:
+    """Keeps what was published; retained topics are kept by topic as a broker would."""
+
+    def __init__(self) -> None:
+        self.is_connected = True
+        self.sent: list[tuple[str, bytes, int, bool]] = []
+        self.retained: dict[str, bytes] = {}
+
+    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+        self.sent.append((topic, payload, qos, is_retained))
+        if is_retained:
+            self.retained[topic] = payload
+        return True
+
+    def of(self, topic: str) -> list[Any]:
+        return [json.loads(payload) for name, payload, *_ in self.sent if name == topic and payload]
+
+
+class Bench:
+    """A service whose time stands still until it is moved. Walking: acc (0, 0, 9.8); a knock: acc x = 20."""
+
+    def __init__(self, **sections: Any) -> None:
+        data = {"inputs": [{"pattern": "wearables/{device}/imu"}], **sections}
+        self.config = Config.model_validate_json(json.dumps(data), strict=True)
+        self.link = FakeLink()
+        self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
+        self.now_s = 0.0
+        clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
+        self.service = Service(self.config, toy_model(), self.link, self.inbox, clock=clock)
+
+    def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
+        limit = self.config.limits.max_payload_bytes
+        return self.inbox.put(
+            Received.of(topic, payload, is_retained=is_retained, arrived_s=self.now_s, max_bytes=limit)
+        )
+
+    def send(self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False) -> None:
+        """n samples at 50 Hz from sample number `first` on."""
+        k = np.arange(first, first + n)
+        acc = np.tile([20.0 if knock else 0.0, 0.0, 9.8], (n, 1))
+        block = SampleBlock(device, T0_NS + k * 20_000_000, acc, np.zeros((n, 3)))
+        assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
+
+    def run(self, seconds: float = 0.0) -> None:
+        self.now_s += seconds
+        self.service.run_slice()
+
+    def state(self, device: str = "w1") -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.link.retained[f"stream_occ/{device}/state"])
+        return content
+
+
+def test_first_message_makes_a_device_known_and_online() -> None:
+    """Availability and state appear, retained, before there is enough for a score."""
+    bench = Bench()
+    bench.send(5)
+    bench.run()
+    assert bench.link.retained["stream_occ/w1/availability"] == b"online"
+    assert bench.state()["state"] == "waiting"
+    assert bench.state()["score"] is None
+    assert bench.state()["last_seen"] == "2023-11-14T22:13:20.000Z"
+    assert bench.state()["counters"] == {"samples": 5}
+
+
+def test_messages_of_a_slice_are_scored_as_one_batch() -> None:
+    """One step for all devices, however many messages came."""
+    bench = Bench()
+    calls: list[list[str]] = []
+    pipeline = bench.service._pipeline
+    step = type(pipeline).step
+
+    class Counting:
+        def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
+            calls.append([block.device_id for block in blocks])
+            return step(pipeline, state, blocks, now_ns)
+
+    bench.service._pipeline = Counting()  # type: ignore[assignment]
+    for device in ("a", "b", "a"):
+        bench.send(25, device=device)
+    bench.run()
+    assert calls == [["a", "b", "a"]]
+
+
+def test_alert_is_announced_kept_while_open_and_emptied_when_it_clears() -> None:
+    """event: QoS 1, not retained; alert: QoS 1, retained; state follows at once."""
+    bench = Bench(events={"k": 2, "n": 3, "clear_after_s": 2.0, "refractory_s": 0.0})
+    bench.send(40)
+    bench.send(20, first=40, knock=True)
+    bench.run()
+    [event] = bench.link.of("stream_occ/w1/event")
+    assert event["event_type"] == "alarm"
+    assert json.loads(bench.link.retained["stream_occ/w1/alert"])["alert_id"] == event["alert_id"]
+    assert bench.state()["state"] == "alarm"
+    assert ("stream_occ/w1/event", 1, False) in [(topic, qos, kept) for topic, _, qos, kept in bench.link.sent]
+    bench.send(200, first=60)
+    bench.run(1.0)
+    assert [entry["event_type"] for entry in bench.link.of("stream_occ/w1/event")] == ["alarm", "resolved"]
+    assert bench.link.retained["stream_occ/w1/alert"] == b""
+    assert bench.state()["state"] == "normal"
+
+
+def test_scores_are_published_only_where_wanted() -> None:
+    """One message a window, QoS 0, not retained."""
+    for wanted in (False, True):
+        bench = Bench(output={"publish_score": wanted})
+        bench.send(30)
+        bench.run()
+        scores = bench.link.of("stream_occ/w1/score")
+        assert [score["score"] for score in scores] == ([0.0, 0.0, 0.0] if wanted else [])
+
+
+def test_state_is_published_on_change_and_at_its_interval() -> None:
+    """Nothing new is said between, however many slices run."""
+    bench = Bench(output={"state_interval_s": 10.0, "offline_after_s": 1000.0})
+    bench.send(30)
+    bench.run()
+    topic = "stream_occ/w1/state"
+    n = len(bench.link.of(topic))
+    for _ in range(9):
+        bench.run(1.0)
+    assert len(bench.link.of(topic)) == n
+    bench.run(1.0)
+    assert len(bench.link.of(topic)) == n + 1
+
+
+def test_silent_device_goes_offline_and_says_so_in_its_state() -> None:
+    """Availability follows data, not the connection; it comes back with the next data."""
+    bench = Bench(output={"offline_after_s": 10.0})
+    bench.send(30)
+    bench.run()
+    bench.run(10.5)
+    assert bench.link.retained["stream_occ/w1/availability"] == b"offline"
+    assert bench.state()["faults"] == ["no_data"]
+    bench.send(30, first=525)
+    bench.run()
+    assert bench.link.retained["stream_occ/w1/availability"] == b"online"
+    assert bench.state()["faults"] == ["gap"]
+
+
+def test_refused_message_is_counted_in_the_state_and_is_a_fault_for_a_while() -> None:
+    """A device that sends nonsense is known by it, and is not online."""
+    bench = Bench(output={"fault_hold_s": 60.0})
+    assert bench.deliver("wearables/w1/imu", b"nonsense")
+    bench.run()
+    assert bench.state()["counters"] == {"invalid_json": 1}
+    assert bench.state()["faults"] == ["invalid_json", "no_data"]
+    assert bench.link.retained["stream_occ/w1/availability"] == b"offline"
+    bench.run(61.0)
+    assert bench.state()["faults"] == ["no_data"]
+    assert bench.state()["counters"] == {"invalid_json": 1}
+
+
+def test_stamps_far_from_the_wall_clock_refuse_their_message() -> None:
+    """1970 and 2100; the limits are those of the configuration."""
+    bench = Bench(stream={"max_past_s": 100.0, "max_future_s": 10.0})
+    rows = np.tile([0.0, 0.0, 9.8], (1, 1))
+    for offset_s, is_refused in ((-101, True), (-99, False), (9, False), (11, True)):
+        before = bench.service.intake.refused["stamp_out_of_range"]
+        t_ns = np.array([T0_NS + offset_s * NS_PER_S])
+        bench.deliver("wearables/w1/imu", JSON.encode(SampleBlock("w1", t_ns, rows, np.zeros((1, 3)))))
+        bench.run()
+        assert (bench.service.intake.refused["stamp_out_of_range"] > before) == is_refused
+
+
+def test_payload_above_the_limit_is_thrown_away_before_the_queue() -> None:
+    """Only its size is kept, and counted."""
+    bench = Bench(limits={"max_payload_bytes": 1000})
+    bench.deliver("wearables/w1/imu", b"x" * 1001)
+    assert bench.inbox._n_bytes == 0
+    bench.run()
+    assert bench.state()["counters"] == {"payload_too_large": 1}
+
+
+def test_full_queue_refuses_the_newest_and_counts_it() -> None:
+    """By number and by bytes."""
+    inbox = Inbox(2, 10)
+    put = [inbox.put(Received("t", payload, False, 0.0, len(payload))) for payload in (b"12345", b"123456", b"1", b"")]
+    assert put == [True, False, True, False]
+    assert inbox.n_refused == 2
+    assert [message.payload for message in inbox.drain()] == [b"12345", b"1"]
+    assert inbox.put(Received("t", b"1234567890", False, 0.0, 10))
+
+
+def test_devices_beyond_the_limit_are_refused_and_counted_by_the_bridge() -> None:
+    """Those that are known go on."""
+    bench = Bench(limits={"max_devices": 2})
+    for device in ("a", "b", "c"):
+        bench.send(5, device=device)
+    bench.run()
+    assert sorted(bench.service.intake.devices) == ["a", "b"]
+    assert bench.service.counters().refused == {"device_limit": 1}
+
+
+def test_device_that_never_sent_anything_usable_gives_its_place_away() -> None:
+    """A flood of ids with nonsense does not keep a real device out; its retained topics are taken away."""
+    bench = Bench(limits={"max_devices": 2})
+    for device in ("x", "y"):
+        bench.deliver(f"wearables/{device}/imu", b"?")
+    bench.run()
+    bench.send(5, device="a")
+    bench.run()
+    assert sorted(bench.service.intake.devices) == ["a", "y"]
+    assert bench.link.retained["stream_occ/x/state"] == b""
+
+
+def test_silent_device_is_forgotten_but_not_one_with_an_open_alert() -> None:
+    """After forget_device_after_s its state is dropped; an open alert is never dropped in silence."""
+    bench = Bench(limits={"forget_device_after_s": 100.0})
+    bench.send(30, device="quiet")
+    bench.send(20, device="fallen")
+    bench.send(20, device="fallen", first=20, knock=True)
+    bench.run()
+    bench.run(200.0)
+    assert list(bench.service.intake.devices) == ["fallen"]
+    assert list(bench.service._state.devices) == ["fallen"]
+
+
+def test_only_listed_devices_are_heard_where_a_list_is_given() -> None:
+    """limits.allowed_devices."""
+    bench = Bench(limits={"allowed_devices": ["a"]})
+    bench.send(5, device="a")
+    bench.send(5, device="b")
+    bench.run()
+    assert list(bench.service.intake.devices) == ["a"]
+    assert bench.service.counters().refused == {"device_not_listed": 1}
+
+
+def test_unknown_topics_bad_ids_own_topics_and_retained_messages_are_counted() -> None:
+    """None of them makes a device known, but for the retained one's sender."""
+    bench = Bench()
+    for topic in ("other/topic", "wearables/a b/imu", "stream_occ/w1/state"):
+        bench.deliver(topic, b"{}")
+    bench.run()
+    assert bench.service.counters().refused == {"bad_device_id": 1, "no_input": 1, "own_topic": 1}
+    assert bench.service.intake.devices == {}
+    bench.deliver("wearables/w1/imu", b"{}", is_retained=True)
+    bench.run()
+    assert bench.service.counters().refused["retained"] == 1
+
+
+def test_failing_step_costs_only_the_device_that_makes_it_fail() -> None:
+    """The others' windows are scored; the failure is counted as internal_error."""
+    bench = Bench()
+    pipeline = bench.service._pipeline
+    step = type(pipeline).step
+
+    class Fragile:
+        def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
+            if any(block.device_id == "bad" for block in blocks):
+                raise RuntimeError("bug")
+            return step(pipeline, state, blocks, now_ns)
+
+    bench.service._pipeline = Fragile()  # type: ignore[assignment]
+    bench.send(30, device="good")
+    bench.send(30, device="bad")
+    bench.run()
+    assert bench.state("good")["counters"]["windows"] == 3
+    assert bench.state("bad")["counters"] == {"internal_error": 1}
+
+
+def test_nothing_retained_is_queued_while_the_broker_is_away_and_all_is_said_on_return() -> None:
+    """Events are handed over (the link keeps them); states are not, and come anew with the connection."""
+    bench = Bench()
+    bench.link.is_connected = False
+    bench.send(40)
+    bench.send(20, first=40, knock=True)
+    bench.run()
+    assert {topic for topic, *_ in bench.link.sent} == {"stream_occ/w1/event", "stream_occ/w1/alert"}
+    bench.link.is_connected = True
+    bench.link.retained.clear()  # a broker that lost everything
+    bench.service.renew()
+    bench.run()
+    assert {topic.rpartition("/")[2] for topic in bench.link.retained} == {"availability", "state", "alert", "counters"}
+    assert bench.state()["state"] == "alarm"
+
+
+def test_rate_other_than_the_profiles_is_a_fault() -> None:
+    """50 Hz come where 100 Hz are configured."""
+    profile = {"nominal_rate_hz": 100}
+    bench = Bench(inputs=[{"pattern": "wearables/{device}/imu", "profile": profile}])
+    bench.send(80)
+    bench.run()
+    assert bench.state()["rate_hz"] == 50.0
+    assert bench.state()["faults"] == ["rate_mismatch"]
+
+
+def test_end_says_that_nobody_watches_any_more() -> None:
+    """The last slice is run, then every device is offline."""
+    bench = Bench()
+    bench.send(30)
+    bench.service.close()
+    assert bench.link.retained["stream_occ/w1/availability"] == b"offline"
+    assert bench.state()["counters"]["windows"] == 3
+
+
+def test_first_pattern_that_matches_decides() -> None:
+    """Patterns are tried in the order of the configuration; + and # match as MQTT says."""
+    inputs = [{"pattern": "a/+/{device}", "codec": "csv"}, {"pattern": "a/{device}/#", "codec": "json"}]
+    bench = Bench(inputs=inputs)
+    bench.deliver("a/x/w1", b"1")
+    bench.deliver("a/w2", b"1")
+    bench.deliver("a/w2/y/z", b"1")
+    bench.run()
+    assert bench.state("w1")["counters"] == {"wrong_shape": 1}
+    assert bench.state("w2")["counters"] == {"invalid_json": 2}
