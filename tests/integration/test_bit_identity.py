@@ -10,7 +10,6 @@ import itertools
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from stream_occ.artifacts import load_model, save_model
@@ -29,8 +28,8 @@ CONFIGS = {
     "working": {"detector": {"name": "working", "params": {"n_estimators": 7}}},
     "JKNN": {"detector": {"name": "JKNN"}},
     "11NN(theta)-RP": {
-        "detector": {"name": "11NN(theta)-RP", "params": {"n_estimators": 3}},
-        "threshold": {"rule": "detector"},  # votes of three members have too few values for a quantile of .99
+        "detector": {"name": "11NN(theta)-RP", "params": {"n_estimators": 9}},
+        "threshold": {"rule": "detector"},  # votes of nine members have too few values for a quantile of .99
     },
 }
 SHORT_ACTIVITIES = ("JOG", "JUM", "STU", "STN", "SCH", "CSI", "CSO")
@@ -99,12 +98,14 @@ def test_library_call_gives_the_offline_scores_whatever_the_messages(
 ) -> None:
     """The whole recording at once, single samples, and messages of odd sizes: the bits of the offline path."""
     model = load_model(model_path)
+    everything: list[float] = []
     for recording in recordings:
         expected = offline_scores(model, recording.block)
         assert len(expected) >= 2, recording.name
-        assert np.ptp(expected) > 0
+        everything += expected
         for sizes in ((len(recording.block),), (1,), (7, 1, 31, 2, 113)):
             assert pushed_scores(model, recording.block, sizes) == expected, (recording.name, sizes)
+    assert len(set(everything)) >= 3  # a score that is always the same would pass
 
 
 def test_devices_beside_each_other_get_the_scores_they_get_alone(model_path: Path, recordings: list[Recording]) -> None:
