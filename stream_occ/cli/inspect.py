@@ -74,10 +74,12 @@ def _print(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool)
     from rich.text import Text
 
     facts, arrays = Table.grid(padding=(0, 2)), Table("array", "type", "shape", box=None, pad_edge=False)
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
     for name, value in _facts(info):
         facts.add_row(Text(name, style="bold"), Text(value))
     for entry in info.arrays:
-        arrays.add_row(Text(entry.name), entry.dtype.name, " x ".join(map(str, entry.shape)))
+        arrays.add_row(Text(entry.name, overflow="fold"), entry.dtype.name, " x ".join(map(str, entry.shape)))
     console = Console(highlight=False)
     console.print(facts)
     console.print()

@@ -61,7 +61,10 @@ def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFix
     out = trained(recordings)
     capsys.readouterr()
     assert run(["inspect", str(out)]) == 0
-    assert "Not verified" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Not verified" in printed
+    digest = load_model(out).metadata["data_sha256"]
+    assert digest in printed.replace("\n", "").replace(" ", "")  # folded, never cut
     assert run(["inspect", str(out), "--verify", "--json", "-"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["verified"] == {"n_self_test_rows": 32, "max_relative_difference": 0.0, "is_bit_equal": True}
