@@ -42,6 +42,8 @@ SESSION_TAKEN_OVER = 0x8E
 NO_MATCHING_SUBSCRIBERS = 0x10
 TAKEOVERS_UNTIL_FATAL = 3
 TAKEOVER_WINDOW_S = 60.0
+STABLE_S = 10.0  # a connection that lasts less is no reason to connect faster after the next loss
+SHORT_CONNECTIONS_UNTIL_HINT = 3
 MAX_READS = 100  # packets read in one round, before writing has its turn
 
 
@@ -114,6 +116,7 @@ class MqttLink:
         self._last_read_s = time.monotonic()
         self._connecting_since_s = 0.0
         self._takeovers: deque[float] = deque(maxlen=TAKEOVERS_UNTIL_FATAL)
+        self._n_short = 0  # accepted connections in a row that did not last
         self._subscribe_mid: int | None = None
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -196,7 +199,7 @@ class MqttLink:
                 self._connect()
                 while self._client.socket() is not None and not self._stopping.is_set():
                     self._serve()
-                    if self.is_connected:
+                    if self.is_connected and time.monotonic() - self._connecting_since_s > STABLE_S:
                         delay_s = self._options.reconnect_min_s
             except Exception as error:  # whatever it is, the thread must live: without it nothing is heard any more
                 log.warning("broker %s:%d: %s", self._options.host, self._options.port, _named(error))
@@ -310,12 +313,19 @@ class MqttLink:
             self._on_ready()
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
+        was_accepted = self._accepted.is_set()
         self._accepted.clear()
         if self._stopping.is_set():
             return
         log.warning("connection to %s:%d lost: %s", self._options.host, self._options.port, reason)
+        now_s = time.monotonic()
+        is_short = was_accepted and now_s - self._connecting_since_s < STABLE_S
+        self._n_short = self._n_short + 1 if is_short else 0
+        if self._n_short == SHORT_CONNECTIONS_UNTIL_HINT:  # brokers before MQTT 5, and mosquitto 2.0, give no reason
+            log.error(
+                "accepted and dropped again and again: does another client use the id %r?", self._options.client_id
+            )
         if reason.value == SESSION_TAKEN_OVER:
-            now_s = time.monotonic()
             self._takeovers.append(now_s)
             if len(self._takeovers) == TAKEOVERS_UNTIL_FATAL and now_s - self._takeovers[0] < TAKEOVER_WINDOW_S:
                 self.fatal = ServiceError(
