@@ -29,7 +29,7 @@ class Trial:
 
 
 class Loader(Protocol):
-    """A module of this package: adding a data set is adding a file with these four names."""
+    """A module of this package: adding a data set is adding a file with these names."""
 
     @property
     def VARIANTS(self) -> tuple[str, ...]:

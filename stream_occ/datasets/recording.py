@@ -96,7 +96,10 @@ class RecordingWriter:
             raise DataError(
                 str(path), f"have a header of at most {MAX_HEADER_BYTES} bytes", f"{len(line)}", "Shorten it"
             )
-        self._stream: io.BufferedWriter | None = self.path.open("ab")
+        try:
+            self._stream: io.BufferedWriter | None = self.path.open("ab")
+        except OSError as error:
+            raise DataError(str(path), "be a file that can be written", str(error.strerror), "Check --out") from error
         try:
             self._resume(line)
         except BaseException:

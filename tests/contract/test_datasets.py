@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import stream_occ.datasets
 from stream_occ.datasets import Dataset, LoadReport, dataset_names, open_dataset
 from stream_occ.errors import DataError
 from stream_occ.samples import Placement, Recording
@@ -31,6 +32,25 @@ BEGINNINGS = {
     "mobifall": b"@DATA\n",
     "recording": b'{"format": "stream-occ-recording"',
 }
+
+NEW_DATA_SET = """
+import numpy as np
+from stream_occ.datasets import Trial
+from stream_occ.samples import Recording, SampleBlock
+
+VARIANTS = ()
+LAYOUT = "<person>.toy"
+ALLOW_FILE = False
+
+def find(tree, variant, report):
+    return [Trial(name[:-4], "walk", "1", {"all": name}) for name in tree.names if name.endswith(".toy")]
+
+def load(tree, trial, report):
+    t, z = tree.read(trial.files["all"]).split(b",")
+    t_ns, acc = np.array([int(float(t) * 1e9)]), np.array([[0.0, 0.0, float(z)]])
+    block = SampleBlock(trial.subject, t_ns, acc, np.zeros((1, 3)))
+    yield Recording("toy-set", trial.subject, trial.activity, trial.trial, False, None, "wrist", block)
+"""
 
 
 def archive_of(name: str, shared_data: Path) -> Path:
@@ -54,6 +74,17 @@ def digests(dataset: Dataset, n: int | None = None) -> list[str]:
 def test_the_sets_of_this_package_are_found_by_their_files() -> None:
     """No list is kept anywhere: a file in the package is a data set."""
     assert {"csv", "mobifall", "recording", "sp-sw-har", "table", "weda-fall"} <= set(dataset_names())
+
+
+def test_new_data_set_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module with VARIANTS, LAYOUT, ALLOW_FILE, find and load is found by its name; nothing else is touched."""
+    (tmp_path / "toy_set.py").write_text(NEW_DATA_SET)
+    (tmp_path / "one.toy").write_text("0.0, 9.8")
+    monkeypatch.setattr(stream_occ.datasets, "__path__", [*stream_occ.datasets.__path__, str(tmp_path)])
+    assert "toy-set" in dataset_names()
+    with open_dataset("toy-set", tmp_path) as dataset:
+        (recording,) = dataset.iter_recordings()
+    assert (recording.name, recording.block.acc_ms2.tolist()) == ("toy-set/one/walk/1", [[0.0, 0.0, 9.8]])
 
 
 @pytest.mark.parametrize(("given_", "near"), [("mobyfall", "mobifall"), ("weda", "weda-fall"), ("sp-sw", "sp-sw-har")])

@@ -158,6 +158,12 @@ def test_foreign_file_is_never_written_to(tmp_path: Path) -> None:
     assert path.read_text() == "Dear Ann"
 
 
+def test_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """A folder that does not exist is told with its path."""
+    with pytest.raises(DataError, match="nowhere/a: must be a file that can be written; got No such file or directory"):
+        RecordingWriter(tmp_path / "nowhere" / "a", "dev")
+
+
 def test_header_without_end_is_bounded(tmp_path: Path) -> None:
     """A name of a megabyte is refused before a byte is written."""
     with pytest.raises(DataError, match="must have a header of at most 4096 bytes"):

@@ -126,11 +126,14 @@ def test_whole_real_set_has_one_faithful_clock(shared_data: Path) -> None:
     """350 falls of 14 people, 619 activities of 25; rates 39.5 and 49.4 Hz; impacts lie where they are annotated."""
     falls, normals = [], []
     n_peaks_inside = 0
+    holes = []
     with open_dataset("weda-fall", shared_data / "weda-fall.zip") as dataset:
         for r in dataset.iter_recordings():
             (falls if r.is_fall else normals).append((r.subject, rate_hz(r)))
             assert (np.diff(r.block.t_ns) > 0).all()
-            assert np.diff(r.block.t_ns).max() < 0.5e9
+            longest_s = np.diff(r.block.t_ns).max() / 1e9
+            if longest_s > 0.03:
+                holes.append((r.name.removeprefix("weda-fall/"), round(float(longest_s), 2)))
             if r.fall_interval_ns is not None:
                 peak_ns = r.block.t_ns[np.argmax(np.linalg.norm(r.block.acc_ms2, axis=1))]
                 n_peaks_inside += r.fall_interval_ns[0] <= peak_ns <= r.fall_interval_ns[1]
@@ -142,7 +145,14 @@ def test_whole_real_set_has_one_faithful_clock(shared_data: Path) -> None:
     # no file strays: a wrong slope, a missed hole or an unsorted group would
     assert (min(slow), max(slow)) == pytest.approx((39.52, 39.52), abs=0.15)
     assert (min(fast), max(fast)) == pytest.approx((49.4, 49.4), abs=0.2)
-    assert n_peaks_inside >= 346
+    assert n_peaks_inside == 348
+    # the only accelerometer files whose stamps never come back to the line: one message of 19 samples is 0.385 s
+    assert sorted(holes) == [
+        ("U07/D04/R02", 0.42),
+        ("U10/F08/R03", 0.23),
+        ("U14/D11/R02", 0.4),
+        ("U21/D09/R03", 0.1),
+    ]
     report = dataset.report
     assert set(report.by_reason()) == {"outside the gyroscope's time"}
     assert report.n_samples + report.n_refused == N_ACC_ROWS
