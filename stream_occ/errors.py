@@ -14,6 +14,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class StreamOccError(Exception):
     """Base of all errors raised on purpose by this package.
@@ -31,6 +33,16 @@ class StreamOccError(Exception):
         self.remedy = remedy
         line = f"{where}: must {expected}; got {got}. {remedy}."
         super().__init__(" ".join(line.split()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by line and facts: worker processes hand errors back, and __init__ takes other arguments."""
+        return _unpickle, (type(self), self.args, self.__dict__)
+
+
+def _unpickle(kind: type[StreamOccError], args: tuple[Any, ...], facts: dict[str, Any]) -> StreamOccError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
 
 
 class ServiceError(StreamOccError):

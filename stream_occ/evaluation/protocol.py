@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from stream_occ.detectors.calibration import quantile_threshold
 from stream_occ.errors import DataError
 from stream_occ.evaluation.metrics import BoolArray, Scored
 from stream_occ.samples import FloatArray, IntArray
@@ -195,17 +196,6 @@ def stack(trials: Sequence[Trial], chosen: Sequence[int]) -> Windows:
     )
 
 
-def threshold_rejecting(held_out: FloatArray, share: float) -> float:
-    """Smallest held-out score that at most floor(share * n) held-out scores exceed; a tie with it is accepted.
-
-    >>> threshold_rejecting(np.array([1.0, 2.0, 3.0, 4.0]), 0.25)
-    3.0
-    """
-    descending = np.sort(held_out)[::-1]
-    allowed = int(np.floor(share * descending.size + 1e-9))
-    return float(descending[min(allowed, descending.size - 1)])
-
-
 def anchors(held_out: FloatArray) -> tuple[float, float]:
     """(centre, scale) of a fold: the median of the held-out scores, and from there to their 95 % quantile.
 
@@ -254,7 +244,7 @@ def _pooled(fold: Fold, raw: Mapping[int, FloatArray], held_out: FloatArray, sha
             f"none around group {fold.group + 1}",
             "Shorten the window or give longer recordings",
         )
-    threshold = threshold_rejecting(held_out, share)
+    threshold = quantile_threshold(held_out, share)
     centre, scale = anchors(held_out)
     return {i: ((scores - centre) / scale, scores > threshold) for i, scores in raw.items()}
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stream_occ.errors import DataError
 from stream_occ.evaluation.protocol import (
+    Fold,
     anchors,
     assign_groups,
     kinds_of_people,
@@ -17,7 +18,6 @@ from stream_occ.evaluation.protocol import (
     pool_trials,
     pool_windows,
     stack,
-    threshold_rejecting,
 )
 from stream_occ.evaluation.report import score_folds
 from tests.unit.evaluation_people import Constant, Distance, NotFinite, crowd, trial
@@ -184,13 +184,13 @@ def test_windows_outside_the_annotated_fall_are_normal():
     np.testing.assert_array_equal(items.is_fall, np.concatenate([t.overlaps_fall for t in trials]))
 
 
-def test_threshold_rejects_at_most_the_share_of_held_out_trials():
-    """Of 100 different scores the 5 largest lie above the threshold; a tie with it is accepted."""
-    scores = np.random.default_rng(0).permutation(100).astype(float)
-    assert threshold_rejecting(scores, 0.05) == 94.0
-    assert threshold_rejecting(scores, 0.0) == 99.0
-    assert threshold_rejecting(scores, 1.0) == 0.0
-    assert threshold_rejecting(np.array([1.0, 1.0, 1.0, 1.0]), 0.25) == 1.0
+def test_flags_lie_above_the_threshold_that_rejects_the_share_of_held_out_trials():
+    """Of 40 held-out trials scored 0 to 39 two are rejected at .05: the threshold is 37, and a tie is accepted."""
+    trials = [trial("a", f"{i}", [[0, 0]]) for i in range(43)]
+    held_out = {i: np.array([float(i)]) for i in range(40)}
+    fold = Fold(0, {40: np.array([37.0]), 41: np.array([37.5]), 42: np.array([-1.0])}, held_out)
+    for pool in (pool_trials, pool_windows):
+        assert pool(trials, [fold], {"a": 0}, 0.05).flagged.tolist() == [False, True, False]
 
 
 def test_anchors_are_median_and_its_distance_to_the_95_percent_quantile():

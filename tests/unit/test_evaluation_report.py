@@ -5,10 +5,18 @@ import json
 import numpy as np
 import pytest
 
+from stream_occ.errors import DataError
 from stream_occ.evaluation import Protocol, evaluate
-from stream_occ.evaluation.methods import BASELINES, Mahalanobis, MeanDistance, PeakAcceleration, z_scaler
+from stream_occ.evaluation.methods import (
+    BASELINES,
+    IsolationForest,
+    Mahalanobis,
+    MeanDistance,
+    PeakAcceleration,
+    z_scaler,
+)
 from stream_occ.evaluation.protocol import stack
-from tests.unit.evaluation_people import Constant, Distance, crowd, trial
+from tests.unit.evaluation_people import Constant, Distance, NotFinite, crowd, trial
 
 FIGURES = {
     "trial_auc",
@@ -21,6 +29,7 @@ FIGURES = {
     "false_alarms_per_hour",
     "median_delay_s",
 }
+FEW_TREES = IsolationForest(n_estimators=10)
 QUICK = Protocol(n_resamples=200)
 
 
@@ -105,9 +114,15 @@ def test_without_falls_figures_that_need_them_are_null_and_alarms_are_counted():
 def test_any_number_of_jobs_gives_the_same_report():
     """One process or two: equal to the last bit."""
     trials = crowd(n_both=5, n_normal_only=0, n_falls_only=1)
-    methods = (Distance(), BASELINES["knn5"], BASELINES["isolation_forest"])
+    methods = (Distance(), BASELINES["knn5"], FEW_TREES)
     reports = [run(trials, *methods, n_jobs=n_jobs).to_json() for n_jobs in (1, 2)]
     assert reports[0] == reports[1]
+
+
+def test_an_error_in_another_process_keeps_its_line():
+    """DataError of a worker process arrives as what it was, not as a broken pool."""
+    with pytest.raises(DataError, match=r"^method not_finite: must give one finite score a window"):
+        run(crowd(n_both=5, n_normal_only=0, n_falls_only=0), NotFinite(), n_jobs=2)
 
 
 def test_order_of_the_methods_changes_no_figure():
@@ -120,7 +135,7 @@ def test_order_of_the_methods_changes_no_figure():
 
 def test_all_baselines_find_distant_falls():
     """Each of the four ranks made-up falls well, which a constant score does not."""
-    report = run(crowd(n_falls_only=0), *BASELINES.values())
+    report = run(crowd(n_falls_only=0), *(BASELINES | {"isolation_forest": FEW_TREES}).values())
     assert set(report.results) == {"peak_acc", "knn5", "mahalanobis", "isolation_forest"}
     for result in report.results.values():
         assert result.figures["trial_auc"].value > 0.9
