@@ -212,7 +212,7 @@ def jump(motion: Motion, person: Person, rng: np.random.Generator) -> None:
     motion.angles[:, AXIAL] += 0.05 * edge * drift(rng, t, 0.8, 2.5)
     motion.wobble += 0.02 * edge[:, None] * np.stack([drift(rng, t, 2, 5) for _ in range(3)], axis=1)
     for k in np.flatnonzero(np.diff(np.floor(phase / (2 * np.pi) - flight))) + 1:
-        peak = float(rng.uniform(5.0, 13.0)) * person.firmness * edge[k]
+        peak = float(rng.uniform(7.0, 16.0)) * person.firmness * edge[k]
         strike(motion, person, rng, float(t[k]) + 0.04, peak, 0.08, 0.06)
 
 

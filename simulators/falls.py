@@ -17,9 +17,9 @@ from simulators.people import Person
 from stream_occ.samples import FloatArray
 
 Range = tuple[float, float]
-SIDEWAYS = 0.2  # of a contact's push, standard deviation of each share along the floor
-ECHO = 0.35  # of a contact's peak that swings back along its push
-SHAKE = 0.16  # of a contact's peak that shakes the sensor in its pocket, standard deviation an axis
+SIDEWAYS = 0.15  # of a contact's push, standard deviation of each share along the floor
+ECHO = 0.42  # of a contact's peak that swings back along its push
+SHAKE = 0.10  # of a contact's peak that shakes the sensor in its pocket, standard deviation an axis
 END_OF_FALL_S = 1.2  # from the first contact to the end of the annotated interval: rebound and sliding are over
 
 
@@ -57,16 +57,16 @@ FALLS: dict[str, FallKind] = {
         (0.3, 0.8), (0.03, 0.075), (0.15, 0.40), 0.10, 0.12, (0.1, 0.35),
     ),
     "fall_backward": FallKind(
-        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.35, 0.57), (0.40, 0.85), (3, 5),
-        (0.3, 1.1), (0.03, 0.075), (0.3, 0.6), 0.08, 0.16, (0.05, 0.3),
+        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.40, 0.52), (0.46, 0.70), (4, 5),
+        (0.3, 1.1), (0.035, 0.065), (0.30, 0.48), 0.08, 0.16, (0.05, 0.3),
     ),
     "fall_lateral": FallKind(
-        "standing", (-0.35, 1.3, 0.0), (0.3, 0.2, 0.2), True, (0.2, 0.7), (0.32, 0.50), (0.45, 0.80), (4, 6),
-        (0.25, 0.8), (0.03, 0.075), (0.15, 0.40), 0.11, 0.17, (0.1, 0.35),
+        "standing", (-0.35, 1.3, 0.0), (0.3, 0.2, 0.2), True, (0.2, 0.7), (0.36, 0.45), (0.46, 0.66), (5, 6),
+        (0.25, 0.8), (0.040, 0.070), (0.15, 0.28), 0.11, 0.17, (0.1, 0.35),
     ),
     "fall_faint": FallKind(
-        "standing", (-1.52, 0.0, 1.1), (0.10, 0.12, 0.3), True, (0.1, 0.5), (0.32, 0.50), (0.50, 0.85), (4, 7),
-        (0.4, 0.9), (0.03, 0.075), (0.15, 0.40), 0.09, 0.11, (0.2, 0.5),
+        "standing", (-1.52, 0.0, 1.1), (0.10, 0.12, 0.3), True, (0.1, 0.5), (0.38, 0.48), (0.60, 0.84), (5, 7),
+        (0.4, 0.9), (0.040, 0.070), (0.15, 0.30), 0.09, 0.11, (0.2, 0.5),
     ),
     "fall_from_chair": FallKind(
         "sitting", (-0.9, 0.5, 1.2), (0.5, 0.4, 0.4), True, (0.3, 0.9), (0.30, 0.50), (0.35, 0.9), (1, 3),
@@ -129,7 +129,7 @@ def _land(
     speed = float(sink.sum()) / motion.rate_hz
     n = int(rng.integers(kind.n_contacts[0], kind.n_contacts[1] + 1))
     first = float(rng.uniform(*kind.first_share)) if n > 1 else 1.0
-    shares = np.concatenate([[first], (1 - first) * rng.dirichlet(np.full(n - 1, 2.0))]) if n > 1 else np.ones(1)
+    shares = np.concatenate([[first], (1 - first) * rng.dirichlet(np.full(n - 1, 4.0))]) if n > 1 else np.ones(1)
     later = np.sort(rng.uniform(0.12, 1.0, n - 1)) * float(rng.uniform(*kind.contacts_s))
     for share, at in zip(shares, contact_s + np.concatenate([[0.0], later]), strict=True):
         # the more of the body lands at once, the longer it takes
@@ -165,7 +165,7 @@ def _lie_still(motion: Motion, person: Person, rng: np.random.Generator, from_s:
     calm = Motion.at_rest((len(motion.angles) - first) / motion.rate_hz, motion.rate_hz, motion.angles[-1])
     if len(motion.angles) - first < 2:
         return
-    rest(calm, person, rng, stirs_hz=0.06, unrest=2.2)
+    rest(calm, person, rng, stirs_hz=0.08, unrest=3.0)
     still: FloatArray = calm.angles - motion.angles[-1]
     motion.angles[first:] += still
     motion.hip_ms2[first:] += calm.hip_ms2
