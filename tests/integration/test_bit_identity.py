@@ -7,18 +7,25 @@ a fall backwards onto a chair, jogging, getting into a car.
 from __future__ import annotations
 
 import itertools
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from simulators.publisher import Publisher
+from simulators.replay import replay
 from stream_occ.artifacts import load_model, save_model
+from stream_occ.codecs import load_codec
 from stream_occ.datasets import open_dataset
+from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import Pipeline
 from stream_occ.samples import Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, train
 from stream_occ.windowing import cut_windows
+from tests.integration.broker import Broker
+from tests.integration.detector import Detector, Watcher, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -125,3 +132,31 @@ def test_devices_beside_each_other_get_the_scores_they_get_alone(model_path: Pat
             found[decision.device_id].append(decision.score)
     for name, recording in zip("abc", recordings, strict=True):
         assert found[name] == offline_scores(model, recording.block), recording.name
+
+
+@pytest.mark.broker
+def test_replay_through_a_broker_at_speed_20_gives_the_offline_scores(
+    broker: Broker, model_path: Path, recordings: list[Recording], tmp_path: Path
+) -> None:
+    """Published as JSON with device timing, received by `stream-occ detect`, read off the score topic: the same bits.
+
+    Each recording is played by a device of its own, and all three, one after another, by a fourth at the same time.
+    """
+    model = load_model(model_path)
+    streams = {f"r{i}": [recording] for i, recording in enumerate(recordings)} | {"all": recordings}
+    expected = {
+        device: [score for recording in played for score in offline_scores(model, recording.block)]
+        for device, played in streams.items()
+    }
+    n_expected = sum(len(scores) for scores in expected.values())
+    detector = Detector(tmp_path, broker.port, model_path, output={"publish_score": True})
+    with Watcher(broker.port, "stream_occ/+/score") as watcher, detector:
+        with Publisher(MqttOptions(host="127.0.0.1", port=broker.port, client_id="replay-under-test")) as publish:
+            report = replay(streams, publish, load_codec("json"), speed=20.0)
+        wait_until(lambda: len(watcher.log) >= n_expected, f"{n_expected} scores", timeout_s=60.0)
+        assert detector.stop() == 0
+    assert report.is_complete
+    found: dict[str, list[float]] = {device: [] for device in streams}
+    for topic, payload, _ in watcher.log:
+        found[topic.split("/")[1]].append(json.loads(payload)["score"])
+    assert found == expected

@@ -67,9 +67,9 @@ def test_distant_falls_are_found_and_near_ones_are_not():
     assert far["trial_auc"].value > 0.99
     assert far["window_auc"].value > 0.99
     assert far["fall_sensitivity"].value > 0.9
-    near = [run(crowd(separation=0.0, n_both=12, seed=seed), Distance()) for seed in range(6)]
-    # a set's AUC has standard error .05 here, the mean of six .02
-    assert np.mean([own.results["distance"].figures["trial_auc"].value for own in near]) == pytest.approx(0.5, abs=0.07)
+    near = [run(crowd(separation=0.0, n_both=12, seed=seed), Distance()) for seed in range(3)]
+    # a set's AUC has standard error .05 here, the mean of three .03
+    assert np.mean([own.results["distance"].figures["trial_auc"].value for own in near]) == pytest.approx(0.5, abs=0.09)
 
 
 def test_a_constant_detector_gains_nothing():
@@ -111,6 +111,7 @@ def test_without_falls_figures_that_need_them_are_null_and_alarms_are_counted():
     )
 
 
+@pytest.mark.slow
 def test_any_number_of_jobs_gives_the_same_report():
     """One process or two: equal to the last bit."""
     trials = crowd(n_both=5, n_normal_only=0, n_falls_only=1)
@@ -119,6 +120,7 @@ def test_any_number_of_jobs_gives_the_same_report():
     assert reports[0] == reports[1]
 
 
+@pytest.mark.slow
 def test_an_error_in_another_process_keeps_its_line():
     """DataError of a worker process arrives as what it was, not as a broken pool."""
     with pytest.raises(DataError, match=r"^method not_finite: must give one finite score a window"):
