@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream_occ.samples import FloatArray, IntArray
 
 _GROUP = 16  # columns whose smallest value stands for all of them in the first pass
+_COARSE = 8  # groups whose smallest value bounds the k-th smallest from above
 _CHUNK = 4096  # columns of one product: with a block of rows it fits the second-level cache
 _BLOCK = 64  # rows of one product
 _SINGLE_LIMIT = 1e3  # rows farther out than this many data radii are filtered in float64
@@ -32,8 +33,8 @@ class CandidateFilter:
     Bound. With u the unit roundoff of the product's dtype, any order of summation and fused or not, the computed
     f = x'Gx - 2 (Gz)'x is off by at most E = (d + 8) u (|2Gz| max|x| + max x'Gx), doubled here for safety. The
     recheck's distances are off by at most delta (given by the caller). A row within the k nearest of the recheck then
-    has f <= T = (sqrt(max(U + E + z'Gz, 0)) + 2 delta)^2 + E - z'Gz, U the k-th smallest computed f. Whatever is not
-    finite survives.
+    has f <= T = (sqrt(max(U + E + z'Gz, 0)) + 2 delta)^2 + E - z'Gz, U the k-th smallest computed f or anything above
+    it: the k-th smallest of the minima over disjoint groups. Whatever is not finite survives.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class CandidateFilter:
         centered /= self._radius
         self.n_rows = n_rows
         self._metrics = np.eye(n_features)[None] if metrics is None else metrics
-        n_padded = -(-n_rows // _GROUP) * _GROUP
+        n_padded = -(-n_rows // (_GROUP * _COARSE)) * _GROUP * _COARSE
         self._rows64 = np.zeros((n_features, n_padded))
         self._rows64[:, :n_rows] = centered.T
         self._rows32 = self._rows64.astype(np.float32)
@@ -124,7 +125,7 @@ class CandidateFilter:
         rows, norms = (self._rows32, self._norms32) if single else (self._rows64, self._norms64)
         n_padded = rows.shape[1]
         k_max = int(n_neighbors.max())
-        width = _GROUP if n_padded >= 4 * _GROUP * k_max else 1
+        width = _GROUP if n_padded >= 4 * _GROUP * _COARSE * k_max else 1
         values = np.empty((len(factors), n_padded), dtype=factors.dtype)
         lowest = np.empty((len(factors), n_padded // width), dtype=factors.dtype)
         bounds = np.flatnonzero(np.diff(metric, prepend=-1, append=-1))
@@ -138,7 +139,8 @@ class CandidateFilter:
                 chunk[own_here, skip[own_here] - start] = np.inf
             grouped = chunk.reshape(len(factors), width, -1)
             np.minimum.reduce(grouped, axis=1, out=lowest[:, start // width : start // width + grouped.shape[2]])
-        smallest = np.partition(lowest, k_max - 1, axis=1)[:, :k_max].astype(np.float64)
+        bounding = lowest if width == 1 else np.minimum.reduce(lowest.reshape(len(lowest), _COARSE, -1), axis=1)
+        smallest = np.partition(bounding, k_max - 1, axis=1)[:, :k_max].astype(np.float64)
         smallest.sort(axis=1)
         kth = smallest[np.arange(len(factors)), n_neighbors - 1]
         with np.errstate(invalid="ignore", over="ignore"):

@@ -223,11 +223,13 @@ def _ensemble(single: Callable[[], OCNN], max_features: float | None) -> _MapEns
 def _working() -> RandomProjectionEnsemble:
     """The default working mode: a floored ratio with J = K = 5, averaged as logs over 25 random projections.
 
-    The paper's ratio explodes for harmless fidgeting at rest, where D_K is tiny; a floor of several medians bounds the
-    denominator from below and leaves nearly the plain 5-neighbour distance, with a little of the ratio's adaptation
-    to dense and sparse activities. theta only shifts the mean of logs: the threshold is calibrated on people held out.
+    The paper's ratio explodes for harmless fidgeting at rest, where D_K is tiny. With a floor of ten medians the
+    denominator stays within a factor of about 1.5 over all activities: nearly the plain distance to 5 neighbours, with
+    a little of the ratio's allowance for sparse activities. theta only shifts the mean of logs: set the threshold on
+    people held out. On recorded falls floors of 4, 10 and 100 differed by less than .003 in trial AUC with min-max
+    scaling, and a single OCNN(5, 5, floor=10) was as good as this ensemble or .01 better.
     """
-    return RandomProjectionEnsemble(OCNN(n_neighbors=5, k_neighbors=5, floor=4.0), combine="mean", n_jobs=-1)
+    return RandomProjectionEnsemble(OCNN(n_neighbors=5, k_neighbors=5, floor=10.0), combine="mean", n_jobs=-1)
 
 
 PRESETS: dict[str, Callable[[], _MapEnsemble]] = {
