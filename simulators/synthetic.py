@@ -120,6 +120,14 @@ class Wearer:
         falls = tuple(p.fall_interval_ns for p in pieces if p.fall_interval_ns is not None)
         return Trace(block, tuple(p.span for p in pieces), falls)
 
+    def iter_recordings(self, script: Script) -> Iterator[Recording]:
+        """Lives through a script as one recording an activity, which go on from each other without a pause."""
+        for k, piece in enumerate(self.iter_pieces(script)):
+            name, interval = piece.span.activity, piece.fall_interval_ns
+            yield Recording(
+                "synthetic", self.device_id, name, str(k), interval is not None, interval, self.placement, piece.block
+            )
+
     def recording(self, activity: str, script: Script, *, trial: str = "1") -> Recording:
         """A trial as data sets hold them: the script's samples under the name of one activity."""
         trace = self.generate(script)

@@ -1,0 +1,163 @@
+"""Publish recordings, or synthetic wearers, as devices would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_occ.cli._common import JsonOption, ProgressReport, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from simulators.replay import ReplayReport
+    from simulators.sources import Choice
+    from stream_occ.samples import Recording
+
+EXAMPLES = (
+    "stream-occ replay --dataset mobifall --data mobifall.zip --device anna --people 2 --activities FOL,WAL --speed 20",
+    "stream-occ replay --dataset weda-fall --data weda-fall.zip --device 'watch-{person}' --falls --host broker.lan",
+    "stream-occ replay --synthetic 3 --minutes 30 --fall-count 4 --speed 20 --json truth.json",
+)
+
+
+def command(
+    dataset: Annotated[str | None, typer.Option("--dataset", help="Data set by name, for example mobifall.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="PATH", help="Its folder or archive.")] = None,
+    variant: Annotated[str | None, typer.Option("--variant", help="Version of a data set that has several.")] = None,
+    device: Annotated[
+        str, typer.Option("--device", metavar="ID", help="Device id; with {person} in it, one device a person.")
+    ] = "replay",
+    people: Annotated[str | None, typer.Option("--people", metavar="A,B", help="These people alone.")] = None,
+    activities: Annotated[
+        str | None, typer.Option("--activities", metavar="A,B", help="These activities alone.")
+    ] = None,
+    falls: Annotated[
+        bool | None, typer.Option("--falls/--no-falls", help="Falls alone, or none. Default: all recordings.")
+    ] = None,
+    synthetic: Annotated[
+        int | None, typer.Option("--synthetic", metavar="N", min=1, help="N synthetic wearers in place of a data set.")
+    ] = None,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Synthetic: length of the lives.")] = 10.0,
+    fall_count: Annotated[int, typer.Option("--fall-count", min=0, help="Synthetic: falls of each wearer.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Synthetic: the same seed gives the same lives.")] = 0,
+    speed: Annotated[float, typer.Option("--speed", help="1 is real time.")] = 1.0,
+    loop: Annotated[bool, typer.Option("--loop", help="Start over at the end, until Ctrl-C.")] = False,
+    batch_s: Annotated[float, typer.Option("--batch-s", min=0.005, max=10, help="Samples a message, s.")] = 0.25,
+    pause_s: Annotated[float, typer.Option("--pause-s", min=0.001, help="Between two recordings, s.")] = 2.0,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")] = None,
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="PATTERN", help="Where to publish; {device} is the device's id.")
+    ] = "wearables/{device}/imu",
+    codec: Annotated[str, typer.Option("--codec", help="How messages are written.")] = "json",
+    json_path: JsonOption = None,
+) -> int:
+    """Publish recordings with their own timing, QoS 1, one connection for all devices.
+
+    Stamps are moved so that each device starts now; then they run by the recording's clock, so that at speed 20 they
+    run ahead of the wall clock. The values are not touched. --json writes what was played and when: the ground truth.
+    Ctrl-C ends it in order.
+    """
+    import secrets
+    import time
+
+    from simulators import replay as player
+    from simulators.publisher import Publisher, check_device_id, check_topic
+    from simulators.sources import SYNTHETIC_RATE_HZ, Choice
+    from stream_occ._wiring import link_options
+    from stream_occ.cli import EXIT_INTERRUPTED, EXIT_OK
+    from stream_occ.cli._service import stop_on_signals
+    from stream_occ.codecs import load_codec
+    from stream_occ.config import adjusted_config
+
+    check_topic(topic)
+    unused = [{"pattern": topic, "codec": codec, "profile": "declared"}]  # a configuration must name an input
+    settings = adjusted_config(config, mqtt={"host": host, "port": port}, inputs=unused if config is None else None)
+    encoder = load_codec(codec)
+    publisher = Publisher(link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}"), topic)
+    choice = Choice(_names(people), _names(activities), falls)
+    with progress() as report:
+        streams, total_s = _streams(
+            synthetic, dataset, data, variant, device, choice, (minutes, fall_count, seed), report
+        )
+        for device_id in streams:
+            check_device_id(device_id)
+        stop = stop_on_signals()
+        with publisher as publish:
+            began_s = time.monotonic()
+            result = player.replay(
+                streams,
+                publish,
+                encoder,
+                speed=speed,
+                is_looped=loop,
+                batch_s=batch_s,
+                pause_s=pause_s if synthetic is None else 1.0 / SYNTHETIC_RATE_HZ,
+                clock=player.WallClock(stop),
+                on_progress=lambda _, due: report("Replaying (s)", int(due.due_s), 0 if loop else int(total_s)),
+            )
+    _tell(result, time.monotonic() - began_s, json_path)
+    return EXIT_OK if result.is_complete or loop else EXIT_INTERRUPTED
+
+
+def _streams(
+    synthetic: int | None,
+    dataset: str | None,
+    data: Path | None,
+    variant: str | None,
+    device: str,
+    choice: Choice,
+    life: tuple[float, int, int],
+    report: ProgressReport,
+) -> tuple[Mapping[str, Iterable[Recording]], float]:
+    """What to play, and how long it lasts in the devices' time, s."""
+    from simulators.sources import recorded_streams, synthetic_streams
+    from stream_occ.datasets import open_dataset
+    from stream_occ.errors import UsageError
+
+    remedy = "Say what to replay: a data set, or synthetic wearers"
+    if (dataset is None) != (data is None) or (synthetic is None) == (dataset is None):
+        given = ", ".join(
+            name for name, value in (("--synthetic", synthetic), ("--dataset", dataset), ("--data", data)) if value
+        )
+        raise UsageError("replay", "be given --dataset with --data, or --synthetic", given or "neither", remedy)
+    if synthetic is not None:
+        minutes, n_falls, seed = life
+        lives = synthetic_streams(synthetic, device, duration_s=60 * minutes, n_falls=n_falls, seed=seed)
+        return lives, max(one.duration_s for one in lives.values())
+    assert dataset is not None
+    assert data is not None
+    with open_dataset(dataset, data, variant=variant) as source:
+        recorded = recorded_streams(
+            source, device, choice, lambda done, total: report("Reading recordings", done, total)
+        )
+    spans = [[int(r.block.t_ns.max() - r.block.t_ns[0]) for r in found if len(r.block)] for found in recorded.values()]
+    return recorded, max(sum(lengths) for lengths in spans) / 1e9
+
+
+def _names(text: str | None) -> frozenset[str] | None:
+    return None if text is None else frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
+    """One line on stdout, and the ground truth to --json."""
+    from dataclasses import asdict
+
+    from stream_occ.cli._common import write_json
+    from stream_occ.cli._service import say
+
+    if str(json_path) != "-":
+        say(
+            f"{result.n_recordings} recordings, {result.n_samples} samples in {result.n_messages} messages "
+            f"({result.n_bytes / 1e6:.1f} MB) in {seconds:.1f} s; at worst {result.behind_s:.2f} s behind"
+        )
+    if json_path is not None:
+        value = asdict(result)
+        value["placed"] = [asdict(placed) for placed in result.placed]
+        write_json(json_path, value)
