@@ -21,6 +21,8 @@ from tests.fake_model import SELF_TEST_SCORES, SELF_TEST_X, FrozenScorer, make_m
 SIGNED = pack_model(make_model(), self_test_X=SELF_TEST_X, key=b"a key of twenty bytes")
 CONTENT = pack_model(make_model(), self_test_X=SELF_TEST_X)
 FINITE = st.floats(-1e6, 1e6)
+PATIENT = settings(deadline=None)  # a shared machine may stall for longer than any example takes
+THOROUGH = settings(deadline=None, max_examples=200)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -61,6 +63,7 @@ def test_every_byte_of_the_file_is_guarded() -> None:
         assert outcome(bytes(damaged)) == "refused" or is_signature, position
 
 
+@PATIENT
 @given(position=st.integers(0, len(SIGNED) - 1), value=st.integers(0, 255))
 def test_any_byte_set_to_any_value_is_refused_or_the_same_model(position: int, value: int) -> None:
     """Also in a signed file: without the key, the digits of the signature are all that may change."""
@@ -69,12 +72,14 @@ def test_any_byte_set_to_any_value_is_refused_or_the_same_model(position: int, v
     outcome(bytes(damaged))
 
 
+@PATIENT
 @given(n_bytes=st.integers(0, len(CONTENT) - 1))
 def test_any_truncation_is_refused(n_bytes: int) -> None:
     """A file cut anywhere is refused, down to no byte at all."""
     assert outcome(CONTENT[:n_bytes]) == "refused"
 
 
+@PATIENT
 @given(st.binary(max_size=300), st.booleans())
 def test_random_bytes_are_refused(content: bytes, has_length: bool) -> None:
     """Noise, and noise behind a header length that fits."""
@@ -97,7 +102,7 @@ def test_forgery_without_a_change_is_the_same_model() -> None:
     assert outcome(forged(CARD)) == "same"
 
 
-@settings(max_examples=200)
+@THOROUGH
 @given(key=st.sampled_from(sorted(CARD)), value=JSON)
 def test_any_card_with_a_fitting_digest_is_refused_or_a_model(key: str, value: Any) -> None:
     """A forger who fixes the digest gets a model or a ModelError, never a crash."""
@@ -105,7 +110,7 @@ def test_any_card_with_a_fitting_digest_is_refused_or_a_model(key: str, value: A
         unpack_model(forged({**CARD, key: value}))
 
 
-@settings(max_examples=200)
+@THOROUGH
 @given(
     name=st.sampled_from(sorted(set(HEADER) - {"__metadata__"})), field=st.sampled_from(["dtype", "shape"]), value=JSON
 )
@@ -115,7 +120,7 @@ def test_any_array_entry_with_a_fitting_digest_is_refused_or_a_model(name: str, 
         unpack_model(forged(CARD, **{name: {**HEADER[name], field: value}}))
 
 
-@settings(max_examples=200)
+@THOROUGH
 @given(position=st.integers(0, len(CONTENT) - N_HEADER - 9), raw=st.binary(min_size=1, max_size=16))
 def test_any_data_with_a_fitting_digest_is_refused_or_a_model(position: int, raw: bytes) -> None:
     """NaN, infinity and denormals in any array."""
@@ -126,6 +131,7 @@ def test_any_data_with_a_fitting_digest_is_refused_or_a_model(position: int, raw
         unpack_model(forged(CARD, bytes(data)))
 
 
+@PATIENT
 @given(
     center=arrays(np.float64, 3, elements=FINITE),
     scale=arrays(np.float64, 3, elements=st.floats(1e-6, 1e6)),

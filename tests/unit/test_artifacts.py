@@ -381,15 +381,15 @@ def test_header_that_is_no_plain_json_is_refused(raw: bytes, text: str) -> None:
 
 
 def test_mapping_a_20_mb_file_does_not_read_it(tmp_path: Path) -> None:
-    """Opening, parsing and viewing touches the header alone; 50 ms leaves room for a busy machine."""
+    """Opening, parsing and viewing touches the header alone: 50 ms of processor time is far above what that takes."""
     from stream_occ import _safetensors
 
     file = tmp_path / "big"
     file.write_bytes(pack({}, {"x": np.zeros((2500, 1000))}))
-    started = time.perf_counter()
+    started = time.process_time()
     buffer = artifacts.map_file(file)
     n_header = _safetensors.header_length(buffer[:8], len(buffer))
     header = parse_header(buffer[8 : 8 + n_header], len(buffer))
     array = _safetensors.view(buffer, header.entries[0])
-    assert time.perf_counter() - started < 0.05
+    assert time.process_time() - started < 0.05
     assert array.shape == (2500, 1000)
