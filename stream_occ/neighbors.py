@@ -19,7 +19,8 @@ _GROUP = 16  # columns whose smallest value stands for all of them in the first 
 _COARSE = 8  # groups whose smallest value bounds the k-th smallest from above
 _CHUNK = 4096  # columns of one product: with a block of rows it fits the second-level cache
 _BLOCK = 64  # rows of one product
-_SINGLE_LIMIT = 1e3  # rows farther out than this many data radii are filtered in float64
+_SINGLE_LIMIT = 1e3  # queries farther out than this many data radii are filtered in float64
+_COMPACT = 1 / 16  # all queries are, where the median row lies nearer the centre than this share of the radius
 
 __all__ = ["CandidateFilter", "nearest", "nearest_of_pairs", "pair_distances_squared"]
 
@@ -31,8 +32,9 @@ class CandidateFilter:
     divided by their largest norm; each metric adds its G_l and the N numbers x'G_l x.
 
     Bound. With u the unit roundoff of the product's dtype, any order of summation and fused or not, the computed
-    f = x'Gx - 2 (Gz)'x is off by at most E = (d + 8) u (|2Gz| max|x| + max x'Gx), doubled here for safety. The
-    recheck's distances are off by at most delta (given by the caller). A row within the k nearest of the recheck then
+    f = x'Gx - 2 (Gz)'x is off by at most E = (d + 8) u (|2Gz| max|x| + max x'Gx), doubled here for safety; what
+    float64 rounds off in G, Gz and x'Gx adds less than 8 (d + 8 + tr G) tr G 2^-53 (1 + |z|), norms of x being <= 1.
+    The recheck's distances are off by at most delta (given by the caller). A row within the recheck's k nearest then
     has f <= T = (sqrt(max(U + E + z'Gz, 0)) + 2 delta)^2 + E - z'Gz, U the k-th smallest computed f or anything above
     it: the k-th smallest of the minima over disjoint groups. Whatever is not finite survives.
     """
@@ -46,8 +48,11 @@ class CandidateFilter:
         radius = float(np.sqrt(np.max(np.einsum("ij,ij->i", centered, centered), initial=0.0)))
         self._radius = radius if radius > 0.0 and np.isfinite(radius) else 1.0
         centered /= self._radius
+        compact = float(np.median(np.einsum("ij,ij->i", centered, centered))) >= _COMPACT**2
+        self._single_limit = _SINGLE_LIMIT if compact else -1.0  # far training rows leave float32 too blunt a filter
         self.n_rows = n_rows
         self._metrics = np.eye(n_features)[None] if metrics is None else metrics
+        self._traces = np.trace(self._metrics, axis1=1, axis2=2)
         n_padded = -(-n_rows // (_GROUP * _COARSE)) * _GROUP * _COARSE
         self._rows64 = np.zeros((n_features, n_padded))
         self._rows64[:, :n_rows] = centered.T
@@ -71,7 +76,7 @@ class CandidateFilter:
         """
         centered = (Z - self._center) / self._radius
         size = np.sqrt(np.einsum("ij,ij->i", centered, centered))
-        near = size <= _SINGLE_LIMIT
+        near = size <= self._single_limit
         for subset, single in ((np.flatnonzero(near), True), (np.flatnonzero(~near), False)):
             if subset.size == 0:
                 continue
@@ -100,6 +105,8 @@ class CandidateFilter:
         roundoff = 2.0**-24 if single else 2.0**-53
         reach = 2.0 * np.sqrt(np.einsum("ij,ij->i", transformed, transformed)) + self._largest_norms[metric_of]
         error = 2.0 * (Z.shape[1] + 8) * roundoff * reach + 1e-30
+        metric_error = 8.0 * (Z.shape[1] + 8 + self._traces) * self._traces * 2.0**-53
+        error += metric_error[metric_of] * (1.0 + np.sqrt(np.einsum("ij,ij->i", Z, Z)))[query_of]
         for start in range(0, n_metrics * n_queries, _BLOCK):
             part = slice(start, start + _BLOCK)
             query = query_of[part]

@@ -226,8 +226,8 @@ def _working() -> RandomProjectionEnsemble:
     The paper's ratio explodes for harmless fidgeting at rest, where D_K is tiny. With a floor of ten medians the
     denominator stays within a factor of about 1.5 over all activities: nearly the plain distance to 5 neighbours, with
     a little of the ratio's allowance for sparse activities. theta only shifts the mean of logs: set the threshold on
-    people held out. On recorded falls floors of 4, 10 and 100 differed by less than .003 in trial AUC with min-max
-    scaling, and a single OCNN(5, 5, floor=10) was as good as this ensemble or .01 better.
+    people held out. On recorded falls floors of 4, 10 and 100 differed by at most .003 in trial AUC with min-max
+    scaling, and a single OCNN(5, 5, floor=10) was .004 to .011 better than this ensemble.
     """
     return RandomProjectionEnsemble(OCNN(n_neighbors=5, k_neighbors=5, floor=10.0), combine="mean", n_jobs=-1)
 

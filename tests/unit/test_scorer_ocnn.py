@@ -89,18 +89,30 @@ def test_ratios_equal_the_loop_twin_in_every_member(j: int, k: int, floor: float
                 assert ratios[number, member] > 1e3
 
 
-def test_ratios_equal_a_float64_table_far_out() -> None:
-    """At 1e12 the scorer picks the rows that a full table of fixed-order float64 distances picks."""
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e5, 1e12])
+@pytest.mark.parametrize("shape", ["activity", "collinear", "offset"])
+def test_ratios_equal_a_float64_table(shape: str, scale: float) -> None:
+    """The scorer picks the very rows that a full table of fixed-order float64 distances picks, ties by number.
+
+    Collinear rows make most maps nearly singular, offset rows cancel, far rows leave few bits to tell rows apart.
+    """
+    rng = np.random.default_rng(9)
     X = activity_like(900, 8)
-    detector = RandomProjectionEnsemble(n_estimators=3, random_state=1).fit(X)
-    Z = 1e12 * np.random.default_rng(9).normal(size=(8, 6))
+    if shape == "collinear":
+        X = rng.normal(size=(900, 1)) * np.arange(1.0, 7.0) + 1e-7 * X
+    elif shape == "offset":
+        X += 1e5
+    detector = RandomProjectionEnsemble(OCNN(2, 1), n_estimators=4, random_state=1).fit(X)
+    Z = X[:10] + scale * rng.normal(size=(10, 6))
     for member, matrix in enumerate(detector.maps_):
         mapped, rows = project(Z, matrix), project(X, matrix)
         table = np.add.reduce((mapped[:, None] - rows[None]) ** 2, axis=-1)
         between = np.sqrt(np.add.reduce((rows[:, None] - rows[None]) ** 2, axis=-1))
         np.fill_diagonal(between, np.inf)
-        nearest = table.argmin(axis=1)
-        expected = np.sqrt(table.min(axis=1)) / between.min(axis=1)[nearest]
+        nearest = np.argsort(table, axis=1, kind="stable")[:, :2]
+        distance = np.sqrt(np.take_along_axis(table, nearest, axis=1))
+        own = between.min(axis=1)[nearest]
+        expected = ((distance[:, 0] + distance[:, 1]) / 2) / ((own[:, 0] + own[:, 1]) / 2)
         np.testing.assert_array_equal(detector.nn_ratio(Z)[:, member], expected)
 
 
