@@ -101,6 +101,7 @@ class MqttLink:
     ) -> None:
         self.dropped: Counter[str] = Counter()
         self.n_connects = 0
+        self.n_unheard = 0  # events and alerts that the broker had no subscriber for
         self.fatal: ServiceError | None = None
         self._options = options
         self._deliver = on_message
@@ -359,7 +360,9 @@ class MqttLink:
         if reason.is_failure:
             self._drop("refused_by_broker", topic)
         elif reason.value == NO_MATCHING_SUBSCRIBERS and topic.endswith(("/event", "/alert")):
-            log.warning("nobody is subscribed to %s", topic)
+            self.n_unheard += 1
+            if self.n_unheard & (self.n_unheard - 1) == 0:
+                log.warning("nobody is subscribed to %s (%d alerts and events unheard so far)", topic, self.n_unheard)
 
     # ---- small things
 

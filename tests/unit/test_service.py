@@ -83,22 +83,23 @@ def test_first_message_makes_a_device_known_and_online() -> None:
 
 
 def test_messages_of_a_slice_are_scored_as_one_batch() -> None:
-    """One step for all devices, however many messages came."""
+    """One step for all devices, with one block each, however many messages came."""
     bench = Bench()
-    calls: list[list[str]] = []
+    calls: list[list[tuple[str, int]]] = []
     pipeline = bench.service._pipeline
     step = type(pipeline).step
 
     class Counting:
         def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
-            calls.append([block.device_id for block in blocks])
+            calls.append([(block.device_id, len(block)) for block in blocks])
             return step(pipeline, state, blocks, now_ns)
 
     bench.service._pipeline = Counting()  # type: ignore[assignment]
-    for device in ("a", "b", "a"):
-        bench.send(25, device=device)
+    for device, first in (("a", 0), ("b", 0), ("a", 25)):
+        bench.send(25, device=device, first=first)
     bench.run()
-    assert calls == [["a", "b", "a"]]
+    assert calls == [[("a", 50), ("b", 25)]]
+    assert bench.state("a")["counters"] == {"samples": 50, "windows": 7}
 
 
 def test_alert_is_announced_kept_while_open_and_emptied_when_it_clears() -> None:
