@@ -140,8 +140,10 @@ def sit_down(hardness_ms2: tuple[float, float], takes_s: tuple[float, float]) ->
 
 def stand_up(motion: Motion, person: Person, rng: np.random.Generator) -> None:
     """Rises from a chair or, from lying, from a bed."""
-    takes = min(float(rng.uniform(1.1, 1.8)), 0.9 * motion.duration_s)
+    takes = min(float(rng.uniform(0.9, 1.7)), 0.8 * motion.duration_s)
     change_posture(motion, rng, person, person.stance_rad, -0.24 * person.height_m, 0.05, takes)
+    for at in (0.25 * takes, 0.05 + takes, 0.5 + takes):  # the feet take the weight, then find their place
+        strike(motion, person, rng, at, float(np.exp(rng.uniform(np.log(0.8), np.log(5.0)))), 0.1, 0.01)
     rest(motion, person, rng)
 
 

@@ -73,6 +73,7 @@ class Comparison:
 _PHONE_2G = 2 * STANDARD_GRAVITY_MS2
 _ROTATION = frozenset({"mean_rotation_rads", "peak_rotation_rads", "still_rotation_rads"})
 _STILLNESS = frozenset({"still_acc_ms2", "still_rotation_rads"})
+_PEAKS = frozenset({"peak_acc_ms2", "low_acc_ms2"})  # what a trial of getting down and up again says of each half
 _TURN = frozenset({"turned_rad"})  # waist and thigh turn differently
 
 
@@ -105,6 +106,18 @@ COMPARISONS: dict[str, Comparison] = {
         (("standing", 3.0), ("sit_down_bump", 5.0), ("sitting", 4.0)),
         (Source("sisfall", ("D08", "D10", "D11"), "waist"),),
     ),
+    "lie_down": Comparison(
+        (("sitting", 2.0), ("lie_down", 5.0)),
+        (Source("sisfall", ("D12", "D13"), "waist", omit=_all_but(_PEAKS)),),
+    ),
+    "get_up": Comparison(
+        (("lying", 2.0), ("get_up", 5.0)),
+        (Source("sisfall", ("D12", "D13"), "waist", omit=_all_but(_PEAKS)),),
+    ),
+    "stand_up": Comparison(
+        (("sitting", 2.0), ("stand_up", 4.0)),
+        (Source("sisfall", ("D07", "D09"), "waist", omit=_all_but(_PEAKS)),),
+    ),
     "housework": Comparison(
         (("housework", 14.0),),
         (
@@ -131,6 +144,9 @@ COMPARISONS: dict[str, Comparison] = {
         ),
     ),
 }
+
+# What no recording of these sets holds, and why it may be simulated all the same: docs/simulators.md.
+WITHOUT_EVIDENCE = ("car_ride",)
 
 # All falls beyond 2 g, which MobiFall's phone cannot show, from devices with a range of 16 g; F05 is a fall from a run.
 FULL_RANGE_FALLS = Comparison(

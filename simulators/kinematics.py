@@ -44,6 +44,13 @@ class Motion:
         """Grid instants from 0, s."""
         return np.arange(len(self.angles)) / self.rate_hz
 
+    def calm_edges(self, edge_s: float) -> None:
+        """Lets forces and rocking begin and end at nothing, so that the next stretch can go on from here."""
+        t = self.t_s
+        fade = minimum_jerk(t, 0.0, edge_s) * (1 - minimum_jerk(t, t[-1] - edge_s, edge_s))
+        for values in (self.wobble, self.hip_ms2, self.jolt_ms2):
+            values *= fade[:, None]
+
     @property
     def duration_s(self) -> float:
         """Number of grid points over their rate, s."""

@@ -81,7 +81,7 @@ def check_topic(topic: str) -> None:
             "--topic",
             "hold {device} once, as a level of its own, and no wildcard",
             repr(topic),
-            "wearables/{device}/imu",
+            f"Write it like {TOPIC}",
         )
 
 

@@ -19,6 +19,8 @@ from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Placement, Record
 
 _FINE_HZ = 200.0  # motion is computed at the smallest multiple of the sensor's rate that is not below this
 _LIE_AFTER_FALL_S = 6.0
+_SEAM_S = 0.15
+MIN_FALL_S = 4.0  # losing balance, coming down and rebounding take up to 3.5 s
 
 Script = Sequence[tuple[str, float]]
 
@@ -143,6 +145,8 @@ class Wearer:
         return _BRIDGE.get((self._posture, needs), ())
 
     def _perform(self, activity: str, duration_s: float) -> Piece:
+        if activity in FALLS and duration_s < MIN_FALL_S:
+            raise UsageError(activity, f"last at least {MIN_FALL_S:g} s", f"{duration_s:g} s", "Give it more time")
         rate = self.sensor.rate_hz
         n = max(round(duration_s * rate), 2)
         every = int(np.ceil(_FINE_HZ / rate))
@@ -155,6 +159,7 @@ class Wearer:
         else:
             ACTIVITIES[activity].perform(motion, self.person, self._rng)
             self._posture = ACTIVITIES[activity].leaves
+        motion.calm_edges(_SEAM_S)
         self._angles = np.array(motion.angles[-1])
         start_ns = self._stamp(0)
         block = self._sample(motion, n)

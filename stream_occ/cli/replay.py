@@ -72,13 +72,14 @@ def command(
     from simulators.sources import SYNTHETIC_RATE_HZ, Choice
     from stream_occ._wiring import link_options
     from stream_occ.cli import EXIT_INTERRUPTED, EXIT_OK
-    from stream_occ.cli._service import stop_on_signals
+    from stream_occ.cli._service import log_to_stderr, stop_on_signals
     from stream_occ.codecs import load_codec
     from stream_occ.config import adjusted_config
 
     check_topic(topic)
     unused = [{"pattern": topic, "codec": codec, "profile": "declared"}]  # a configuration must name an input
     settings = adjusted_config(config, mqtt={"host": host, "port": port}, inputs=unused if config is None else None)
+    log_to_stderr(settings.log.level)
     encoder = load_codec(codec)
     publisher = Publisher(link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}"), topic)
     choice = Choice(_names(people), _names(activities), falls)
