@@ -66,13 +66,13 @@ class CandidateFilter:
         self._largest_norms = np.max(self._norms64, axis=1, where=np.isfinite(self._norms64), initial=0.0)
 
     def candidates(
-        self, Z: FloatArray, n_neighbors: IntArray, delta: FloatArray, *, skip_first: int | None = None
+        self, Z: FloatArray, n_neighbors: IntArray, delta: FloatArray, *, skip: IntArray | None = None
     ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Yields (query, metric, row) of surviving pairs, sorted, in blocks; no query-metric is split over blocks.
 
         Z (n, d) queries; n_neighbors (L,) of each metric; delta (n,) error bound of the recheck's distances, in the
-        units of the data. skip_first = i: query q is row i + q itself and is no neighbour of its own. A block is
-        ordered by metric, then query, then row; padding and rows that are not kept never come out.
+        units of the data; skip (n,): a row that is no neighbour of the query (-1: none). A block is ordered by metric,
+        then query, then row; padding and rows that are not kept never come out.
         """
         centered = (Z - self._center) / self._radius
         size = np.sqrt(np.einsum("ij,ij->i", centered, centered))
@@ -82,7 +82,7 @@ class CandidateFilter:
                 continue
             scaled_delta = delta[subset] / self._radius
             yield from self._blocks(
-                centered[subset], n_neighbors, scaled_delta, single=single, queries=subset, skip_first=skip_first
+                centered[subset], n_neighbors, scaled_delta, single=single, queries=subset, skip=skip
             )
 
     def _blocks(
@@ -93,7 +93,7 @@ class CandidateFilter:
         *,
         single: bool,
         queries: IntArray,
-        skip_first: int | None,
+        skip: IntArray | None,
     ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         n_queries, n_metrics = Z.shape[0], len(self._metrics)
         transformed = np.concatenate([Z @ metric for metric in self._metrics])  # (L * n, d), metric by metric
@@ -110,9 +110,15 @@ class CandidateFilter:
         for start in range(0, n_metrics * n_queries, _BLOCK):
             part = slice(start, start + _BLOCK)
             query = query_of[part]
-            skip = None if skip_first is None else queries[query] + skip_first
+            own_row = None if skip is None else skip[queries[query]]
             found = self._survivors(
-                factors[part], metric_of[part], n_neighbors[metric_of[part]], own[part], error[part], delta[query], skip
+                factors[part],
+                metric_of[part],
+                n_neighbors[metric_of[part]],
+                own[part],
+                error[part],
+                delta[query],
+                own_row,
             )
             position, row = found
             yield queries[query[position]], metric_of[part][position], row
@@ -132,7 +138,8 @@ class CandidateFilter:
         rows, norms = (self._rows32, self._norms32) if single else (self._rows64, self._norms64)
         n_padded = rows.shape[1]
         k_max = int(n_neighbors.max())
-        width = _GROUP if n_padded >= 4 * _GROUP * _COARSE * k_max else 1
+        width = _GROUP if n_padded >= 4 * _GROUP * k_max else 1
+        coarse = _COARSE if n_padded >= 4 * _GROUP * _COARSE * k_max else 1
         values = np.empty((len(factors), n_padded), dtype=factors.dtype)
         lowest = np.empty((len(factors), n_padded // width), dtype=factors.dtype)
         bounds = np.flatnonzero(np.diff(metric, prepend=-1, append=-1))
@@ -146,7 +153,7 @@ class CandidateFilter:
                 chunk[own_here, skip[own_here] - start] = np.inf
             grouped = chunk.reshape(len(factors), width, -1)
             np.minimum.reduce(grouped, axis=1, out=lowest[:, start // width : start // width + grouped.shape[2]])
-        bounding = lowest if width == 1 else np.minimum.reduce(lowest.reshape(len(lowest), _COARSE, -1), axis=1)
+        bounding = np.minimum.reduce(lowest.reshape(len(lowest), coarse, -1), axis=1)
         smallest = np.partition(bounding, k_max - 1, axis=1)[:, :k_max].astype(np.float64)
         smallest.sort(axis=1)
         kth = smallest[np.arange(len(factors)), n_neighbors - 1]
@@ -191,17 +198,18 @@ def nearest_of_pairs(
     return distances, row[first[:-1, None] + order]
 
 
-def nearest(Q: FloatArray, X: FloatArray, k: int, *, exclude_self: bool = False) -> tuple[FloatArray, IntArray]:
+def nearest(Q: FloatArray, X: FloatArray, k: int, *, skip: IntArray | None = None) -> tuple[FloatArray, IntArray]:
     """Distances (n, k), ascending, and row numbers in X (N, d) of the k nearest rows of each row of Q (n, d).
 
     Exact: float64 distances sqrt(sum (q - x)^2), equal distances by lower row number, duplicates at distance 0.
-    exclude_self: Q is X and no row is its own neighbour (by number, never by distance 0). Needs k <= N, or k < N then.
+    skip (n,): number of the row that query i itself is and that is no neighbour of its own (-1: none): excluded by
+    number, never by distance 0. Needs k <= N, or k < N with skip.
 
     >>> nearest(np.array([[0.1]]), np.array([[0.0], [1.0], [0.2]]), 2)[1].tolist()
     [[0, 2]]
     """
     n_queries = len(Q)
-    available = len(X) - 1 if exclude_self else len(X)
+    available = len(X) if skip is None else len(X) - 1
     if not 1 <= k <= available:
         raise ValueError(f"k must be in 1..{available} for {len(X)} rows; got {k}")
     distances, rows = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
@@ -209,7 +217,7 @@ def nearest(Q: FloatArray, X: FloatArray, k: int, *, exclude_self: bool = False)
     delta = 4.0 * (X.shape[1] + 8) * 2.0**-53 * size
     search = CandidateFilter(X)
     wanted = np.array([k])
-    for query, _, row in search.candidates(Q, wanted, delta, skip_first=0 if exclude_self else None):
+    for query, _, row in search.candidates(Q, wanted, delta, skip=skip):
         present, local = np.unique(query, return_inverse=True)
         squared = pair_distances_squared(Q[query], X[row])
         distances[present], rows[present] = nearest_of_pairs(local, row, squared, len(present), k)

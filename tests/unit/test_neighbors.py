@@ -36,7 +36,7 @@ def test_neighbors_equal_sorted_table(n_rows: int, n_features: int, k: int) -> N
 def test_self_join_excludes_by_number_and_keeps_duplicates() -> None:
     """A row's twin is its neighbour at distance 0; the row itself is not."""
     X = np.array([[0.0], [5.0], [0.0], [9.0]])
-    distances, rows = nearest(X, X, 2, exclude_self=True)
+    distances, rows = nearest(X, X, 2, skip=np.arange(4))
     assert rows.tolist() == [[2, 1], [3, 0], [0, 1], [1, 0]]
     assert distances.tolist() == [[0.0, 5.0], [4.0, 5.0], [0.0, 5.0], [4.0, 9.0]]
 
@@ -82,7 +82,7 @@ def test_one_outlier_does_not_blunt_the_filter() -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(2000, 4))
     X[77] = 1e6
-    _, rows = nearest(X, X, 2, exclude_self=True)
+    _, rows = nearest(X, X, 2, skip=np.arange(2000))
     np.testing.assert_array_equal(rows, sorted_table(X, X, 2, exclude_self=True)[1])
 
 
@@ -94,9 +94,9 @@ def test_filter_discards_nearly_everything() -> None:
     assert sum(len(row) for _, _, row in blocks) < 200 * 5 * 1.05
 
 
-@pytest.mark.parametrize(("k", "exclude_self"), [(0, False), (4, False), (3, True)])
-def test_impossible_k_is_refused(k: int, exclude_self: bool) -> None:
+@pytest.mark.parametrize(("k", "skip"), [(0, None), (4, None), (3, np.arange(3))])
+def test_impossible_k_is_refused(k: int, skip: np.ndarray | None) -> None:
     """k must leave enough rows."""
     X = np.zeros((3, 1))
     with pytest.raises(ValueError, match=r"k must be in 1\.\."):
-        nearest(X, X, k, exclude_self=exclude_self)
+        nearest(X, X, k, skip=skip)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_occ.detectors import OCNN, TuningWarning, fit_scaler
-from stream_occ.detectors._tuning import choose_theta, inner_folds, noise_mask
+from stream_occ.detectors._tuning import Neighborhood, choose_theta, inner_folds, noise_mask
+from stream_occ.neighbors import nearest
 from tests.reference import ocnn_loop
 
 # ---------------------------------------------------------------- nn_ratio
@@ -225,6 +226,20 @@ def test_noise_is_two_sided_and_falls_back_to_the_farthest() -> None:
     assert np.flatnonzero(mask).tolist() == [40]
     square = np.tile([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], (5, 1))
     assert np.flatnonzero(noise_mask(square, omega=1.5, n_needed=5)).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("length", [1, 4, 12, 99])
+def test_subset_neighbors_read_from_the_list_are_those_of_a_search(length: int) -> None:
+    """Kept rows' neighbours come out the same bits, whether the list holds enough of them or has to be given up."""
+    rng = np.random.default_rng(length)
+    X = np.concatenate([rng.integers(0, 3, size=(50, 3)).astype(float), rng.normal(size=(50, 3))])
+    kept = rng.random(100) < 0.5
+    near = Neighborhood.of(X, length)
+    for queries, own in ((np.flatnonzero(kept), np.arange(kept.sum())), (np.flatnonzero(~kept), None)):
+        distance, row = near.within(queries, kept, 4)
+        expected, place = nearest(X[queries], X[kept], 4, skip=own)
+        np.testing.assert_array_equal(distance, expected)
+        np.testing.assert_array_equal(row, np.flatnonzero(kept)[place])
 
 
 def test_folds_deal_out_noise_and_targets_evenly() -> None:
