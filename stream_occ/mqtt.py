@@ -240,7 +240,8 @@ class MqttLink:
             self._client.loop_write()
         self._client.loop_misc()
         waited_s = time.monotonic() - self._connecting_since_s
-        if not self.is_connected and waited_s > self._options.connect_timeout_s:
+        is_waiting = self._client.socket() is not None and not self.is_connected
+        if is_waiting and waited_s > self._options.connect_timeout_s:
             raise TimeoutError(f"no CONNACK within {self._options.connect_timeout_s:g} s")
 
     def _read(self) -> None:

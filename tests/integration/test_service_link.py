@@ -147,6 +147,55 @@ def test_wrong_password_is_not_connected_and_the_right_one_from_a_file_is(tmp_pa
             assert "hunter2" not in detector.log.read_text()
 
 
+# The client drops its socket unclosed where a handshake fails; the interpreter closes it, with a warning.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_tls_with_an_own_authority_and_a_client_certificate(tmp_path: Path) -> None:
+    """Large and many small messages pass; a client that does not trust the broker or shows no certificate waits."""
+    if MOSQUITTO is None or shutil.which("openssl") is None:
+        pytest.skip("mosquitto or openssl not found on PATH")
+    for name in ("ca", "server", "client"):
+        make_certificate(tmp_path, name)
+    extra = f"cafile {tmp_path}/ca.pem\ncertfile {tmp_path}/server.pem\nkeyfile {tmp_path}/server.key\n"
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    heard: list[Received] = []
+    ready = threading.Event()
+    with Broker.start(folder, extra=extra + "require_certificate true") as broker:
+        trusting = {"use_tls": True, "ca_file": tmp_path / "ca.pem"}
+        known = {**trusting, "cert_file": tmp_path / "client.pem", "key_file": tmp_path / "client.key"}
+        link = MqttLink(
+            options(broker.port, **known),
+            on_message=heard.append,
+            subscriptions=[Subscription("in/+")],
+            on_ready=ready.set,
+        )
+        link.start()
+        assert ready.wait(10)
+        sizes = [500_000] + [10] * 200
+        for size in sizes:
+            assert link.publish("in/a", b"x" * size, qos=1, is_retained=False)
+        wait_until(lambda: len(heard) == len(sizes), "all messages")
+        assert [message.n_bytes for message in heard] == sizes
+        link.stop()
+        for less in ({"use_tls": True}, trusting, {}):
+            stranger = MqttLink(options(broker.port, client_id="stranger", connect_timeout_s=0.5, **less))
+            stranger.start()
+            stranger._stopping.wait(1.0)
+            assert stranger.n_connects == 0
+            assert stranger.is_alive
+            stranger.stop()
+
+
+def make_certificate(folder: Path, name: str) -> None:
+    """name.key and name.pem, signed by ca (itself where name is ca), for the address 127.0.0.1."""
+    sign = [] if name == "ca" else ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key"]
+    use = "CA:TRUE" if name == "ca" else "CA:FALSE"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    command += ["-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem", *sign]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", f"basicConstraints=critical,{use}"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def test_running_detector_has_no_training_library_in_memory(broker: Broker, model_file: Path, tmp_path: Path) -> None:
     """After scoring, none of its mapped files belongs to scikit-learn, scipy, pandas, river, joblib or matplotlib."""
     with Watcher(broker.port) as watcher, Detector(tmp_path, broker.port, model_file) as detector:
