@@ -194,7 +194,7 @@ def choose_neighbors(folds: list[Fold], *, j_grid: IntArray, k_grid: IntArray, f
             tpr = np.count_nonzero(accepted[~fold.is_noise], axis=0) / n_targets
             tnr = np.count_nonzero(~accepted[fold.is_noise], axis=0) / n_noise
             total[:, column] += np.sqrt(tpr * tnr)
-    best = int(np.argmax(total / len(folds)))
+    best = int(np.argmax(np.round(total / len(folds), 12)))  # equal means may differ by rounding
     return int(j_grid[best // len(k_grid)]), int(k_grid[best % len(k_grid)])
 
 
@@ -276,8 +276,8 @@ def _check_enough(X: FloatArray, noise: BoolArray, settings: MemberSettings) -> 
     n_folds = settings.n_inner_folds if settings.needs_folds else 1
     n_train = n_targets if n_folds == 1 else n_targets - math.ceil(n_targets / n_folds)
     needed = max(settings.n_neighbors or 1, settings.k_neighbors or 1) + 1
-    if n_train < needed:
+    if n_train < needed or n_targets < n_folds:
         raise ValueError(
             f"X has too few rows: {len(X)} rows, {n_targets} of them not noise, leave {n_train} to train on in an "
-            f"inner fold; at least {needed} are needed. Give more rows or fewer folds or neighbours"
+            f"inner fold; at least {needed} are needed, and {n_folds} targets. Give more rows, fewer folds or neighbours"
         )

@@ -355,6 +355,7 @@ def test_bad_parameters_are_named(parameters: dict[str, Any], said: str) -> None
         ({"k_neighbors": 5}, np.arange(5.0)[:, None], "at least 6 rows"),
         ({"n_neighbors": 7}, np.arange(6.0)[:, None], "at least 7 rows"),
         ({"theta": "empirical"}, np.arange(7.0)[:, None], "X has too few rows: 7 rows"),
+        ({"theta": "empirical", "n_inner_folds": 5}, np.arange(8.0)[:, None], "and 5 targets"),
         ({"n_neighbors": "cv", "k_neighbors": 9}, np.arange(18.0)[:, None], "at least 10 are needed"),
         ({}, np.array([[1e200], [0.0]]), "within +-1e100"),
         ({}, np.array([[np.nan], [0.0]]), "NaN"),
