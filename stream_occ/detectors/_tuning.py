@@ -278,6 +278,6 @@ def _check_enough(X: FloatArray, noise: BoolArray, settings: MemberSettings) -> 
     needed = max(settings.n_neighbors or 1, settings.k_neighbors or 1) + 1
     if n_train < needed or n_targets < n_folds:
         raise ValueError(
-            f"X has too few rows: {len(X)} rows, {n_targets} of them not noise, leave {n_train} to train on in an "
-            f"inner fold; at least {needed} are needed, and {n_folds} targets. Give more rows, fewer folds or neighbours"
+            f"X has too few rows: {len(X)} rows, {n_targets} not noise, leave {n_train} to train on in an inner "
+            f"fold; at least {needed} are needed, and {n_folds} targets. Give more rows, fewer folds or neighbours"
         )
