@@ -178,7 +178,7 @@ class Intake:
             record.fault_seen_s[reason] = now_s
             n = record.refused[reason]
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
-            log.warning("%s: %s on %.100r (%d so far)%s", reason, "refused", message.topic, n, detail and f": {detail}")
+            log.warning("refused (%s) %.100r, %d so far%s", reason, message.topic, n, detail and f": {detail}")
         return []
 
 

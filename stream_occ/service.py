@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +33,8 @@ log = logging.getLogger("stream_occ.service")
 
 FORGET_INTERVAL_S = 60.0
 WATCH_INTERVAL_S = 0.2
+WORKER_SILENCE_S = 60.0  # a slice takes well below a second; a worker that does not end one is stuck
+LINK_SILENCE_KEEPALIVES = 3.0  # the client itself gives up after two
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Service:
         self.topics = Topics(config.mqtt.prefix, config.mqtt.instance)
         self.intake = Intake(config, self.topics)
         self.n_windows = 0
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Mapping[str, int] = {}
         self.n_connects: Callable[[], int] = lambda: 0
         self._clock = clock or Clock()
         self._inbox = inbox
@@ -104,7 +106,7 @@ class Service:
             messages=self.intake.n_messages + self._inbox.n_refused,
             windows=self.n_windows,
             refused=dict(sorted(refused.items())),
-            dropped=dict(sorted(self.dropped.items())),
+            dropped=dict(sorted(dict(self.dropped).items())),  # a copy: the network thread counts
             queue=len(self._inbox),
             connects=self.n_connects(),
         )
@@ -205,7 +207,8 @@ def run(
         each.start()
     worker.start()
     try:
-        _watch(stop, is_ready, on_ready, _ready_line(config, model), links, worker)
+        line = _ready_line(config, model)
+        _watch(stop, is_ready, lambda: on_ready(line), _Watchdog(links, worker, config.mqtt.keepalive_s))
     finally:
         worker.finish()
         for each in reversed(links):
@@ -222,27 +225,40 @@ def _ready_line(config: Config, model: Model) -> str:
     return f"ready: {patterns} on {config.mqtt.host}:{config.mqtt.port}, model {model.model_id}"
 
 
-def _watch(
-    stop: threading.Event,
-    is_ready: threading.Event,
-    on_ready: Callable[[str], None],
-    line: str,
-    links: Sequence[MqttLink],
-    worker: _Worker,
-) -> None:
-    """Waits for `stop`; a dead thread or a fatal link ends the service with an error instead of silence."""
+def _watch(stop: threading.Event, is_ready: threading.Event, announce: Callable[[], None], watchdog: _Watchdog) -> None:
+    """Waits for `stop`, announces once when ready, and lets the watchdog look."""
     is_announced = False
     while not stop.wait(WATCH_INTERVAL_S if is_announced else 0.02):
         if is_ready.is_set() and not is_announced:
             is_announced = True
-            on_ready(line)
-        for link in links:
+            announce()
+        watchdog.check()
+
+
+@dataclass(frozen=True, slots=True)
+class _Watchdog:
+    """Makes a dead or stuck thread, or a lost session, the end of the service instead of silence."""
+
+    links: Sequence[MqttLink]
+    worker: _Worker
+    keepalive_s: float
+
+    def check(self) -> None:
+        """Raises ServiceError where the service cannot do its work any more."""
+        for link in self.links:
             if link.fatal is not None:
                 raise link.fatal
-        if not worker.is_alive() or not all(link.is_alive for link in links):
-            raise ServiceError(
-                "service", "have its worker and network threads alive", "a dead one", "Restart it and report the log"
-            )
+            is_mute = link.is_connected and link.silent_s > LINK_SILENCE_KEEPALIVES * self.keepalive_s
+            if not link.is_alive or is_mute:
+                raise self._error(
+                    "network thread", "a dead one" if not link.is_alive else "a connection without a word"
+                )
+        if not self.worker.is_alive() or self.worker.silent_s > WORKER_SILENCE_S:
+            raise self._error("worker thread", "a dead one" if not self.worker.is_alive() else "a stuck one")
+
+    @staticmethod
+    def _error(which: str, got: str) -> ServiceError:
+        return ServiceError("service", f"have its {which} at work", got, "Restart it and report the log")
 
 
 class _Worker(threading.Thread):
@@ -253,10 +269,16 @@ class _Worker(threading.Thread):
         self._service = service
         self._slice_s = slice_s
         self._is_stopping = threading.Event()
+        self._beat_s = time.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since a slice last began."""
+        return time.monotonic() - self._beat_s
 
     def run(self) -> None:
         while not self._is_stopping.is_set():
-            started_s = time.monotonic()
+            started_s = self._beat_s = time.monotonic()
             try:
                 self._service.run_slice()
             except Exception:

@@ -124,6 +124,18 @@ def test_service_starts_before_the_broker_and_survives_its_restart(
         detector.__exit__()
 
 
+def test_end_while_the_broker_is_away_is_in_order_too(broker: Broker, model_file: Path, tmp_path: Path) -> None:
+    """SIGTERM before a broker was ever there: exit code 0, soon."""
+    broker.stop()
+    detector = Detector(tmp_path, broker.port, model_file)
+    detector.start(is_ready=False)
+    try:
+        wait_until(lambda: "ConnectionRefusedError" in detector.log.read_text(), "a first attempt")
+        assert detector.stop(8.0) == 0
+    finally:
+        detector.__exit__()
+
+
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "empty": lambda: b"",
     "payload_too_large": lambda: b"[" + b"0," * 5_000_000 + b"0]",

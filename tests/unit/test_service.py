@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stream_occ._inbox import Inbox, Received
 from stream_occ.codecs import load_codec
 from stream_occ.config import Config
+from stream_occ.errors import ServiceError
 from stream_occ.samples import NS_PER_S, SampleBlock
-from stream_occ.service import Clock, Service
+from stream_occ.service import Clock, Service, _Watchdog
 from tests.unit.toy_model import toy_model
 
 T0_NS = 1_700_000_000 * NS_PER_S
@@ -324,3 +327,45 @@ def test_first_pattern_that_matches_decides() -> None:
     bench.run()
     assert bench.state("w1")["counters"] == {"wrong_shape": 1}
     assert bench.state("w2")["counters"] == {"invalid_json": 2}
+
+
+@dataclass
+class FakeThread:
+    """A link or a worker as the watchdog sees it."""
+
+    alive: bool = True
+    silent_s: float = 0.0
+    is_connected: bool = True
+    fatal: ServiceError | None = None
+
+    @property
+    def is_alive(self) -> Any:
+        return self.alive
+
+
+class FakeWorker(FakeThread):
+    @property
+    def is_alive(self) -> Any:
+        return lambda: self.alive
+
+
+@pytest.mark.parametrize(
+    ("link", "worker", "message"),
+    [
+        (FakeThread(), FakeWorker(), None),
+        (FakeThread(is_connected=False, silent_s=1e6), FakeWorker(), None),
+        (FakeThread(alive=False), FakeWorker(), "network thread at work; got a dead one"),
+        (FakeThread(silent_s=91), FakeWorker(), "network thread at work; got a connection without a word"),
+        (FakeThread(), FakeWorker(alive=False), "worker thread at work; got a dead one"),
+        (FakeThread(), FakeWorker(silent_s=61), "worker thread at work; got a stuck one"),
+        (FakeThread(fatal=ServiceError("a", "b", "taken over", "d")), FakeWorker(), "taken over"),
+    ],
+)
+def test_dead_and_stuck_threads_end_the_service(link: Any, worker: Any, message: str | None) -> None:
+    """A broker that is away is no reason to end; whatever keeps the service from its work is."""
+    watchdog = _Watchdog([link], worker, keepalive_s=30)
+    if message is None:
+        watchdog.check()
+    else:
+        with pytest.raises(ServiceError, match=message):
+            watchdog.check()
