@@ -4,7 +4,8 @@
 
 `detect` runs in a process bound to one core; this process plays the devices and listens to the scores on the others.
 Latency runs from the moment before the message that completes a window is handed to the sender's client until the score
-has come back, so the broker (twice), the service's slice (--slice-s) and the sender's own delays are in it.
+has come back, so the broker (twice), the service's slice (--slice-s) and the sender's own delays are in it. With small
+--batch the sender, one Python process, is the first to fall behind: look at the CPU share then, not at the latency.
 """
 
 from __future__ import annotations
@@ -243,7 +244,6 @@ def run(folder: Path, mosquitto: str, arguments: argparse.Namespace) -> dict[str
     finally:
         for child in (service, broker):
             child.terminate()
-        for child in (service, broker):
             try:
                 child.wait(30)
             except subprocess.TimeoutExpired:

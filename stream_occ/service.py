@@ -57,8 +57,8 @@ class Service:
         self._clock = clock or Clock()
         self._inbox = inbox
         self._reporter = Reporter(link, config, self.topics, model)
-        policy = EventPolicy(config.events.k, config.events.n, config.events.clear_after_s, config.events.refractory_s)
-        settings = StreamSettings(config.stream.gap_s, config.stream.reorder_s)
+        policy = EventPolicy(**config.events.model_dump())
+        settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
         self._pipeline = Pipeline(model, settings, policy)
         self._state = self._pipeline.initial()
         self._interval_s = config.output.state_interval_s
