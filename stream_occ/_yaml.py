@@ -120,7 +120,7 @@ class _Walker:
             if node.tag == "tag:yaml.org,2002:timestamp":
                 return node.value
             raise self._error(node, "hold plain values", f"the tag {node.tag}", "Remove the tag, or quote the value")
-        value = self.loader.construct_object(node)  # type: ignore[no-untyped-call]
+        value = self.loader.construct_object(node)
         if isinstance(value, float) and not math.isfinite(value):
             raise self._error(node, "hold finite numbers", node.value, "Give a number")
         return value
