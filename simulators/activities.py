@@ -174,7 +174,7 @@ def ride(motion: Motion, person: Person, rng: np.random.Generator) -> None:
     t, edge = motion.t_s, fade_in_out(motion, 2.0)
     rumble = float(np.exp(rng.uniform(np.log(0.15), np.log(0.5))))
     for axis, share in enumerate((0.45, 0.45, 1.0)):
-        motion.hip_ms2[:, axis] += edge * rumble * share * drift(rng, t, 1.0, 12.0, 24)
+        motion.hip_ms2[:, axis] += edge * rumble * share * drift(rng, t, 1.0, 12.0)
     motion.hip_ms2[:, 0] += edge * 0.8 * drift(rng, t, 0.03, 0.2)
     motion.hip_ms2[:, 1] += edge * 0.8 * drift(rng, t, 0.03, 0.2)
     for _ in range(rng.poisson(motion.duration_s / 25)):

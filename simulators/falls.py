@@ -57,19 +57,19 @@ FALLS: dict[str, FallKind] = {
         (0.3, 0.8), (0.03, 0.075), (0.15, 0.40), 0.10, 0.12, (0.1, 0.35),
     ),
     "fall_backward": FallKind(
-        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.40, 0.52), (0.46, 0.70), (4, 5),
+        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.42, 0.52), (0.52, 0.74), (4, 5),
         (0.3, 1.1), (0.035, 0.065), (0.30, 0.48), 0.08, 0.16, (0.05, 0.3),
     ),
     "fall_lateral": FallKind(
-        "standing", (-0.35, 1.3, 0.0), (0.3, 0.2, 0.2), True, (0.2, 0.7), (0.36, 0.45), (0.46, 0.66), (5, 6),
-        (0.25, 0.8), (0.040, 0.070), (0.15, 0.28), 0.11, 0.17, (0.1, 0.35),
+        "standing", (-0.35, 1.3, 0.0), (0.22, 0.2, 0.15), True, (0.2, 0.7), (0.37, 0.45), (0.54, 0.70), (5, 6),
+        (0.25, 0.8), (0.042, 0.062), (0.17, 0.26), 0.10, 0.17, (0.1, 0.35),
     ),
     "fall_faint": FallKind(
         "standing", (-1.52, 0.0, 1.1), (0.10, 0.12, 0.3), True, (0.1, 0.5), (0.38, 0.48), (0.60, 0.84), (5, 7),
         (0.4, 0.9), (0.040, 0.070), (0.15, 0.30), 0.09, 0.11, (0.2, 0.5),
     ),
     "fall_from_chair": FallKind(
-        "sitting", (-1.25, 0.3, 1.2), (0.25, 0.25, 0.4), True, (0.3, 0.9), (0.30, 0.50), (0.35, 0.9), (1, 3),
+        "sitting", (-1.25, 0.3, 1.2), (0.25, 0.25, 0.4), True, (0.3, 0.9), (0.32, 0.50), (0.36, 0.82), (1, 3),
         (0.2, 0.7), (0.035, 0.08), (0.45, 0.85), 0.08, 0.05, (0.1, 0.4),
     ),
 }  # fmt: skip
@@ -130,7 +130,7 @@ def _land(
     n = int(rng.integers(kind.n_contacts[0], kind.n_contacts[1] + 1))
     first = float(rng.uniform(*kind.first_share)) if n > 1 else 1.0
     shares = np.concatenate([[first], (1 - first) * rng.dirichlet(np.full(n - 1, 4.0))]) if n > 1 else np.ones(1)
-    later = np.sort(rng.uniform(0.12, 1.0, n - 1)) * float(rng.uniform(*kind.contacts_s))
+    later = (np.arange(1, n) - rng.uniform(0.0, 0.7, n - 1)) / max(n - 1, 1) * float(rng.uniform(*kind.contacts_s))
     for share, at in zip(shares, contact_s + np.concatenate([[0.0], later]), strict=True):
         # the more of the body lands at once, the longer it takes
         width = float(rng.uniform(*kind.width_s)) * (0.75 + share) / person.firmness

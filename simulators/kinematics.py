@@ -13,6 +13,7 @@ import numpy as np
 
 from stream_occ.samples import STANDARD_GRAVITY_MS2, FloatArray
 
+_MIN_TONES = 12
 YAW, PITCH, ROLL, AXIAL = 0, 1, 2, 3  # columns of Motion.angles
 
 
@@ -154,12 +155,19 @@ def ringing(t_s: FloatArray, start_s: float, frequency_hz: float, decay_s: float
     return out
 
 
-def drift(rng: np.random.Generator, t_s: FloatArray, low_hz: float, high_hz: float, n_tones: int = 10) -> FloatArray:
-    """Smooth random signal of root mean square about 1: tones of random phase between two frequencies."""
-    frequency = rng.uniform(low_hz, high_hz, n_tones)
-    phase = rng.uniform(0, 2 * np.pi, n_tones)
-    out = np.zeros(len(t_s))
-    for f, p in zip(frequency, phase, strict=True):
-        out += np.sin(2 * np.pi * f * t_s + p)
-    scaled: FloatArray = out * np.sqrt(2.0 / n_tones)
-    return scaled
+def drift(rng: np.random.Generator, t_s: FloatArray, low_hz: float, high_hz: float) -> FloatArray:
+    """Smooth Gaussian random signal of root mean square about 1 within a band of frequencies.
+
+    Made by one inverse FFT, over a stretch long enough to hold _MIN_TONES frequencies of the band.
+    """
+    n = len(t_s)
+    if n < 2:
+        return np.zeros(n)
+    rate_hz = (n - 1) / float(t_s[-1] - t_s[0])
+    n_fft = 1 << int(np.ceil(np.log2(max(n, _MIN_TONES * rate_hz / (high_hz - low_hz)))))
+    first, last = int(np.ceil(low_hz * n_fft / rate_hz)), int(high_hz * n_fft / rate_hz)
+    spectrum = np.zeros(n_fft // 2 + 1, dtype=np.complex128)
+    n_tones = last - first + 1
+    spectrum[first : last + 1] = rng.standard_normal(n_tones) + 1j * rng.standard_normal(n_tones)
+    out: FloatArray = np.fft.irfft(spectrum, n_fft)[:n] * (n_fft / (2 * np.sqrt(n_tones)))
+    return out

@@ -31,7 +31,7 @@ def settle(motion: Motion, target: FloatArray, within_s: float) -> None:
 def rattle(motion: Motion, rng: np.random.Generator, size_ms2: FloatArray, low_hz: float, high_hz: float) -> None:
     """Shakes the sensor in its pocket, all ways alike; size_ms2 (n,) is the root mean square an axis."""
     for axis in range(3):
-        motion.jolt_ms2[:, axis] += size_ms2 * drift(rng, motion.t_s, low_hz, high_hz, 24)
+        motion.jolt_ms2[:, axis] += size_ms2 * drift(rng, motion.t_s, low_hz, high_hz)
 
 
 def stir(motion: Motion, rng: np.random.Generator, at_s: float, size_rad: float) -> None:

@@ -172,13 +172,14 @@ class Wearer:
 
     def _stamp(self, k: int) -> int:
         """Even stamp of the k-th sample from here, ns."""
-        return self._start_ns + round((self._n_sampled + k) * NS_PER_S / self.sensor.rate_hz)
+        return self._start_ns + round((self._n_sampled + k) * (NS_PER_S / self.sensor.rate_hz))
 
     def _sample(self, motion: Motion, n: int) -> SampleBlock:
         """What the device reports of a motion: sampled at (jittered) stamps, with bias, noise and clipping."""
         sensor, rng = self.sensor, self._rng
         acc, gyr = sense(motion, self.pocket.mounting, self.pocket.lever_m)
-        even: IntArray = np.array([self._stamp(k) for k in range(n)], dtype=np.int64)
+        period_ns = NS_PER_S / sensor.rate_hz
+        even: IntArray = self._start_ns + np.rint((self._n_sampled + np.arange(n)) * period_ns).astype(np.int64)
         late = np.zeros(n, dtype=np.int64)
         if sensor.jitter_s > 0:
             bound = 0.45 / sensor.rate_hz  # keeps the stamps in order

@@ -79,7 +79,7 @@ def command(
     check_topic(topic)
     unused = [{"pattern": topic, "codec": codec, "profile": "declared"}]  # a configuration must name an input
     settings = adjusted_config(config, mqtt={"host": host, "port": port}, inputs=unused if config is None else None)
-    log_to_stderr(settings.log.level)
+    log_to_stderr("warning")
     encoder = load_codec(codec)
     publisher = Publisher(link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}"), topic)
     choice = Choice(_names(people), _names(activities), falls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -51,7 +52,7 @@ def test_orientation_goes_on_where_it_stopped(activity: str) -> None:
     """Gravity points the same way (within 15 degrees) before and after each seam of a life."""
     wearer = Wearer("w", 2, sensor=Sensor(rate_hz=100.0).ideal())
     pieces = list(wearer.iter_pieces([(activity, 9.0), ("standing", 3.0), (activity, 9.0)]))
-    for one, other in zip(pieces, pieces[1:], strict=False):
+    for one, other in itertools.pairwise(pieces):
         a, b = one.block.acc_ms2[-5:].mean(axis=0), other.block.acc_ms2[:5].mean(axis=0)
         cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
         assert np.degrees(np.arccos(np.clip(cosine, -1, 1))) < 15, (one.span.activity, other.span.activity)

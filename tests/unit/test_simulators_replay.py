@@ -219,7 +219,7 @@ def test_synthetic_life_is_the_same_at_each_pass_and_runs_without_a_pause() -> N
     """Laid with a pause of one sample period its stamps are even from the first to the last, falls included."""
     streams = synthetic_streams(2, "w", duration_s=60.0, n_falls=1, seed=3)
     assert list(streams) == ["w-1", "w-2"]
-    one, other = ([due for due in _life(streams, "w-1")] for _ in range(2))
+    one, other = (list(_life(streams, "w-1")) for _ in range(2))
     t_ns = np.concatenate([due.block.t_ns for due in one])
     assert set(np.diff(t_ns).tolist()) == {S // 50}
     for a, b in zip(one, other, strict=True):
