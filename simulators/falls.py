@@ -17,9 +17,9 @@ from simulators.people import Person
 from stream_occ.samples import FloatArray
 
 Range = tuple[float, float]
-SIDEWAYS = 0.15  # of a contact's push, standard deviation of each share along the floor
+SIDEWAYS = 0.10  # of a contact's push, standard deviation of each share along the floor
 ECHO = 0.42  # of a contact's peak that swings back along its push
-SHAKE = 0.10  # of a contact's peak that shakes the sensor in its pocket, standard deviation an axis
+SHAKE = 0.08  # of a contact's peak that shakes the sensor in its pocket, standard deviation an axis
 END_OF_FALL_S = 1.2  # from the first contact to the end of the annotated interval: rebound and sliding are over
 
 
@@ -30,7 +30,7 @@ class FallKind:
     goal_rad: mean of (pitch, roll, axial) when lying; spread_rad: its standard deviations; mirror: the side is drawn;
     stagger_s: from losing balance to losing support; descent_s: from there to the first contact; unload: share of
     weight lost in the descent (1 = free fall); n_contacts: knees, hands, hip, trunk; contacts_s: from the first to the
-    last; width_s: of one contact's push; first_share: of the momentum taken by the first contact; rock_rad: rocking of
+    last; width_s: of one contact's push; main_share: of the momentum taken by the heaviest contact, the second where there are several; rock_rad: rocking of
     the pocket at full impact; roll_rad: rolling of the thigh around the impacts; slack: share of the turn that is left
     for after the first contact.
     """
@@ -45,7 +45,7 @@ class FallKind:
     n_contacts: tuple[int, int]
     contacts_s: Range
     width_s: Range
-    first_share: Range
+    main_share: Range
     rock_rad: float
     roll_rad: float
     slack: Range
@@ -53,20 +53,20 @@ class FallKind:
 
 FALLS: dict[str, FallKind] = {
     "fall_forward": FallKind(
-        "standing", (1.36, 0.0, 0.0), (0.12, 0.2, 0.25), False, (0.2, 0.7), (0.35, 0.52), (0.60, 0.97), (3, 5),
-        (0.3, 0.8), (0.03, 0.075), (0.15, 0.40), 0.10, 0.12, (0.1, 0.35),
+        "standing", (1.36, 0.0, 0.0), (0.12, 0.2, 0.25), False, (0.2, 0.7), (0.35, 0.50), (0.60, 0.94), (3, 5),
+        (0.3, 0.8), (0.038, 0.07), (0.22, 0.40), 0.10, 0.12, (0.1, 0.35),
     ),
     "fall_backward": FallKind(
-        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.42, 0.52), (0.52, 0.74), (4, 5),
-        (0.3, 1.1), (0.035, 0.065), (0.30, 0.48), 0.08, 0.16, (0.05, 0.3),
+        "standing", (-1.60, 0.0, 0.0), (0.14, 0.15, 0.25), False, (0.1, 0.6), (0.42, 0.51), (0.53, 0.72), (4, 5),
+        (0.3, 1.1), (0.037, 0.067), (0.32, 0.48), 0.08, 0.16, (0.05, 0.3),
     ),
     "fall_lateral": FallKind(
-        "standing", (-0.35, 1.3, 0.0), (0.22, 0.2, 0.15), True, (0.2, 0.7), (0.37, 0.45), (0.54, 0.70), (5, 6),
-        (0.25, 0.8), (0.042, 0.062), (0.17, 0.26), 0.10, 0.17, (0.1, 0.35),
+        "standing", (-0.35, 1.3, 0.0), (0.22, 0.2, 0.15), True, (0.2, 0.7), (0.37, 0.44), (0.53, 0.67), (5, 6),
+        (0.25, 0.8), (0.043, 0.067), (0.24, 0.34), 0.10, 0.17, (0.1, 0.35),
     ),
     "fall_faint": FallKind(
         "standing", (-1.52, 0.0, 1.1), (0.10, 0.12, 0.3), True, (0.1, 0.5), (0.38, 0.48), (0.60, 0.84), (5, 7),
-        (0.4, 0.9), (0.040, 0.070), (0.15, 0.30), 0.09, 0.11, (0.2, 0.5),
+        (0.4, 0.9), (0.042, 0.070), (0.24, 0.36), 0.09, 0.11, (0.2, 0.5),
     ),
     "fall_from_chair": FallKind(
         "sitting", (-1.25, 0.3, 1.2), (0.25, 0.25, 0.4), True, (0.3, 0.9), (0.32, 0.50), (0.36, 0.82), (1, 3),
@@ -128,12 +128,14 @@ def _land(
     motion.hip_ms2[:, 2] -= sink
     speed = float(sink.sum()) / motion.rate_hz
     n = int(rng.integers(kind.n_contacts[0], kind.n_contacts[1] + 1))
-    first = float(rng.uniform(*kind.first_share)) if n > 1 else 1.0
-    shares = np.concatenate([[first], (1 - first) * rng.dirichlet(np.full(n - 1, 4.0))]) if n > 1 else np.ones(1)
+    main = float(rng.uniform(*kind.main_share)) if n > 1 else 1.0
+    shares = np.array([main]) if n == 1 else (1 - main) * rng.dirichlet(np.full(n - 1, 4.0))
+    if n > 1:  # hands or knees first, then the weight
+        shares = np.insert(shares, 1, main)
     later = (np.arange(1, n) - rng.uniform(0.0, 0.7, n - 1)) / max(n - 1, 1) * float(rng.uniform(*kind.contacts_s))
     for share, at in zip(shares, contact_s + np.concatenate([[0.0], later]), strict=True):
         # the more of the body lands at once, the longer it takes
-        width = float(rng.uniform(*kind.width_s)) * (0.75 + share) / person.firmness
+        width = float(rng.uniform(*kind.width_s)) * (0.75 + share) / np.sqrt(person.firmness)
         _contact(motion, kind, person, rng, float(at), 2 * share * speed / width, width)
 
 
