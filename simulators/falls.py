@@ -30,9 +30,9 @@ class FallKind:
     goal_rad: mean of (pitch, roll, axial) when lying; spread_rad: its standard deviations; mirror: the side is drawn;
     stagger_s: from losing balance to losing support; descent_s: from there to the first contact; unload: share of
     weight lost in the descent (1 = free fall); n_contacts: knees, hands, hip, trunk; contacts_s: from the first to the
-    last; width_s: of one contact's push; main_share: of the momentum taken by the heaviest contact, the second where there are several; rock_rad: rocking of
-    the pocket at full impact; roll_rad: rolling of the thigh around the impacts; slack: share of the turn that is left
-    for after the first contact.
+    last; width_s: of one contact's push; main_share: of the momentum taken by the heaviest contact, the second where
+    there are several; rock_rad: rocking of the pocket at full impact; roll_rad: rolling of the thigh around the
+    impacts; slack: share of the turn that is left for after the first contact.
     """
 
     needs: Posture
