@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simulators.publisher import Publisher
@@ -18,12 +20,14 @@ from simulators.replay import replay
 from stream_occ.artifacts import load_model, save_model
 from stream_occ.codecs import load_codec
 from stream_occ.datasets import open_dataset
+from stream_occ.evaluation.alarms import raised_ns
+from stream_occ.events import EventPolicy
 from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import Pipeline
-from stream_occ.samples import Recording, SampleBlock
+from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, train
-from stream_occ.windowing import cut_windows
+from stream_occ.windowing import WindowBatch, cut_windows
 from tests.integration.broker import Broker
 from tests.integration.detector import Detector, Watcher, wait_until
 
@@ -81,8 +85,12 @@ def model_path(request: pytest.FixtureRequest, mobifall: Path, tmp_path_factory:
 
 def offline_scores(model: Model, block: SampleBlock) -> list[float]:
     """As evaluation scores: windows, features, score."""
-    batch = cut_windows(block, rate_hz=model.rate_hz, window_s=model.window_s, hop_s=model.hop_s, sos=model.sos)
-    return model.score_features(model.feature_set.extract(batch)).tolist()
+    return model.score_features(model.feature_set.extract(cut(model, block))).tolist()
+
+
+def cut(model: Model, block: SampleBlock) -> WindowBatch:
+    """The model's windows of a whole recording."""
+    return cut_windows(block, rate_hz=model.rate_hz, window_s=model.window_s, hop_s=model.hop_s, sos=model.sos)
 
 
 def pushed_scores(model: Model, block: SampleBlock, sizes: tuple[int, ...]) -> list[float]:
@@ -132,6 +140,23 @@ def test_devices_beside_each_other_get_the_scores_they_get_alone(model_path: Pat
             found[decision.device_id].append(decision.score)
     for name, recording in zip("abc", recordings, strict=True):
         assert found[name] == offline_scores(model, recording.block), recording.name
+
+
+def test_evaluation_raises_the_alarms_of_the_pipeline(model_path: Path, recordings: list[Recording]) -> None:
+    """The same instants from evaluation's engine as from `Pipeline.step`, at the median score and below all scores."""
+    model = load_model(model_path)
+    for recording in recordings:
+        scores = np.array(offline_scores(model, recording.block))
+        batch = cut(model, recording.block)
+        t_end_ns = batch.t_start_ns + round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
+        raised = []
+        for threshold in (float(np.median(scores)), float(scores.min()) - 1.0):
+            pipeline = Pipeline(replace(model, threshold=threshold))
+            _, _, alerts = pipeline.step(pipeline.initial(), [recording.block], now_ns=0)
+            expected = [alert.t_ns for alert in alerts if alert.state == "alarm"]
+            raised.append(raised_ns(scores, t_end_ns, threshold, EventPolicy()))
+            assert raised[-1] == expected, recording.name
+        assert raised[1] == [t_end_ns[1]]  # all windows flagged: the second one is the second of three
 
 
 @pytest.mark.broker
