@@ -27,12 +27,12 @@ from stream_occ.windowing import cut_windows
 FEATURE_SET = "khan31r"
 WINDOW_S = 3.0
 HOP_S = 0.5
-TRAIN_HOP_S = 1.5
+TRAIN_HOP_S = 0.5
 SCALER = "min-max"
 N_MEMBERS = 9
 N_NEIGHBORS = 1
-FLOOR = 4.0  # in medians: bounds the ratio's denominator, papers' rule is 0
-REJECT_SHARE = 0.01  # of held-out normal windows
+FLOOR = 20.0  # in medians; the paper's rule is 0. As large as this the ratio is nearly the plain distance
+REJECT_SHARE = 0.0025  # of held-out normal windows
 N_SELF_TEST = 16
 
 ProgressReport = Callable[[str, int, int], None]

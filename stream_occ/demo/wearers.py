@@ -17,7 +17,7 @@ from simulators.synthetic import Wearer, draw_script
 from stream_occ.samples import Recording
 
 RATE_HZ = 50.0
-PREPARE_S = 15.0  # wall-clock time set aside for training, at most 40 % of the whole
+PREPARE_S = 20.0  # wall-clock time set aside for training, at most 40 % of the whole
 SHARE_TO_PREPARE = 0.4
 FIRST_FALL_S = 15.0  # data time before a wearer's first fall: the stream has to fill its first windows
 LAST_FALL_S = 40.0  # data time from the last fall's start to the end, enough for it to be flagged
@@ -25,7 +25,7 @@ FALL_EVERY_S = 270.0
 LIE_S = (12.0, 24.0)
 FALL_S = 6.0  # of a fall's span before the lying counts
 SHORTEST_S = 4.0
-HELD_OUT_S = 600.0
+HELD_OUT_S = 900.0
 
 _PEOPLE, _TRAINING, _HELD_OUT, _REPLAYED = range(4)  # what a seed is for
 

@@ -52,7 +52,7 @@ def test_short_demo_flags_falls_over_either_broker(broker: str, tmp_path: Path) 
 @pytest.mark.timeout(400)
 def test_default_seed_flags_nine_of_ten_falls_and_few_false_alarms(tmp_path: Path) -> None:
     """Seed 0, played faster than by default so as to end sooner: the data are those of the default run."""
-    _, result = run_demo(tmp_path, "--minutes", "1.65", "--speed", "14", timeout_s=380)
+    _, result = run_demo(tmp_path, "--minutes", "1.5", "--speed", "16", timeout_s=380)
     assert result["falls_simulated"] == 24
     assert result["falls_flagged"] >= 0.9 * result["falls_simulated"]
     assert result["false_alarms"] <= 0.1 * result["falls_simulated"]
