@@ -54,6 +54,8 @@ def _modules() -> list[ModuleType]:
 
 
 def __getattr__(name: str) -> Any:
+    if any(item.name == name for item in pkgutil.iter_modules(__path__)):  # a file, not a name in one: load it alone
+        return import_module(f"{__name__}.{name}")
     if not name.startswith("_"):
         for module in _modules():
             if name in getattr(module, "__all__", ()):
