@@ -37,13 +37,13 @@ ROUTINE: tuple[tuple[str, int, float], ...] = (
     ("sitting", 3, 8.0),
     ("housework", 8, 24.0),
     ("stairs_up", 6, 9.0),
-    ("stairs_down", 8, 9.0),
+    ("stairs_down", 6, 9.0),
     ("hand_claps", 4, 8.0),
     ("sit_down_bump", 16, 4.5),
     ("sit_down", 6, 4.5),
-    ("lying", 24, 17.5),
+    ("lying", 44, 16.5),
     ("jogging", 12, 10.0),
-    ("car", 12, 0.0),
+    ("car", 16, 0.0),
 )
 CAR: tuple[tuple[str, float], ...] = (("enter_car", 6.0), ("car_ride", 7.0), ("leave_car", 6.0))
 
