@@ -12,17 +12,16 @@ import statistics
 import time
 from collections.abc import Callable
 
-from stream_occ import _safetensors
-from stream_occ.artifacts import load_model, map_file
+from stream_occ.artifacts import container, load_model, map_file
 
 
 def map_alone(path: str) -> None:
     """Opens, checks the header and makes all array views."""
     buffer = map_file(path)
-    n_header = _safetensors.header_length(bytes(buffer[:8]), len(buffer))
-    header = _safetensors.parse_header(bytes(buffer[8 : 8 + n_header]), len(buffer))
+    n_header = container.header_length(bytes(buffer[:8]), len(buffer))
+    header = container.parse_header(bytes(buffer[8 : 8 + n_header]), len(buffer))
     for entry in header.entries:
-        _safetensors.view(buffer, entry)
+        container.view(buffer, entry)
 
 
 def median_ms(function: Callable[[], object], n: int) -> float:

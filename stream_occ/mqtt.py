@@ -31,8 +31,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from stream_occ._inbox import Received
 from stream_occ.errors import ConfigError, ServiceError
+from stream_occ.inbox import Received
 
 log = logging.getLogger("stream_occ.mqtt")
 

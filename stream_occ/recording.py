@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stream_occ._inbox import Inbox, Received
-from stream_occ._intake import Intake
-from stream_occ._wiring import link_options
 from stream_occ.config import Config
 from stream_occ.datasets.recording import RecordingWriter
 from stream_occ.errors import UsageError
+from stream_occ.inbox import Inbox, Received
+from stream_occ.intake import Intake
 from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttLink, Subscription
 from stream_occ.samples import NS_PER_S, Placement
+from stream_occ.wiring import link_options
 
 log = logging.getLogger("stream_occ.recording")
 

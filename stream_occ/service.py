@@ -15,19 +15,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stream_occ._inbox import Inbox, Link, Received
-from stream_occ._intake import Intake
-from stream_occ._reporting import Reporter
-from stream_occ._wiring import link_options
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.events import EventPolicy
+from stream_occ.inbox import Inbox, Link, Received
+from stream_occ.intake import Intake
 from stream_occ.messages import CountersMessage, Topics, instant
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.pipeline import Pipeline, PipelineState
+from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import Alert, Decision, SampleBlock
 from stream_occ.scoring import Model
+from stream_occ.wiring import link_options
 
 log = logging.getLogger("stream_occ.service")
 

@@ -29,11 +29,11 @@ def command(
     broker. At the end it publishes offline, sends what is pending and exits with 0. --json writes its counters then.
     """
     from stream_occ import service
-    from stream_occ._wiring import ClientId
     from stream_occ.artifacts import load_model
     from stream_occ.cli._common import write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
     from stream_occ.config import load_config
+    from stream_occ.wiring import ClientId
 
     settings = load_config(config)
     log_to_stderr(settings.log.level)

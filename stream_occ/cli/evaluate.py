@@ -81,11 +81,11 @@ def _run(
     protocol: Protocol,
     jobs: int,
 ) -> Evaluation:
-    from stream_occ._training_config import load_training_config
     from stream_occ.datasets import open_dataset
     from stream_occ.evaluation import evaluate
     from stream_occ.evaluation.extraction import extract_trials
     from stream_occ.evaluation.presets import methods_of
+    from stream_occ.training.config import load_training_config
 
     config = load_training_config(model_config)
     if config.people or config.exclude_people or config.activities or config.exclude_activities or config.data:

@@ -10,7 +10,7 @@ import typer
 from stream_occ.cli._common import JsonOption, write_json
 
 if TYPE_CHECKING:
-    from stream_occ._model_card import ModelInfo, SelfTest
+    from stream_occ.artifacts.card import ModelInfo, SelfTest
 
 EXAMPLES = (
     "stream-occ inspect model.occ",

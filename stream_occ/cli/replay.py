@@ -70,11 +70,11 @@ def command(
     from simulators import replay as player
     from simulators.publisher import Publisher, check_device_id, check_topic
     from simulators.sources import SYNTHETIC_RATE_HZ, Choice
-    from stream_occ._wiring import link_options
     from stream_occ.cli import EXIT_INTERRUPTED, EXIT_OK
     from stream_occ.cli._service import log_to_stderr, stop_on_signals
     from stream_occ.codecs import load_codec
     from stream_occ.config import adjusted_config
+    from stream_occ.wiring import link_options
 
     check_topic(topic)
     unused = [{"pattern": topic, "codec": codec, "profile": "declared"}]  # a configuration must name an input

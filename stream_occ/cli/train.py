@@ -38,7 +38,7 @@ def command(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the detector; may be repeated.")
     ] = None,
     feature_set: Annotated[str | None, typer.Option(help="Feature set. [default: khan31r]")] = None,
-    scaler: Annotated[str | None, typer.Option(help="min-max, z-score or robust. [default: robust]")] = None,
+    scaler: Annotated[str | None, typer.Option(help="min-max, z-score or robust. [default: min-max]")] = None,
     people: Annotated[str | None, typer.Option(metavar="A,B", help="Train on these people alone.")] = None,
     exclude_people: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these people out.")] = None,
     activities: Annotated[str | None, typer.Option(metavar="A,B", help="Train on these activities alone.")] = None,
@@ -51,7 +51,7 @@ def command(
     hop_s: Annotated[float | None, typer.Option(help="Hop between windows, s. [default: 0.5]")] = None,
     train_hop_s: Annotated[float | None, typer.Option(help="Hop in training, s. [default: --hop-s]")] = None,
     threshold: Annotated[
-        str | None, typer.Option(metavar="RULE", help="quantile (held-out people) or detector. [default: quantile]")
+        str | None, typer.Option(metavar="RULE", help="quantile (held-out people), detector or auto. [default: auto]")
     ] = None,
     reject_share: Annotated[
         float | None, typer.Option(help="Share of held-out normal windows to reject. [default: 0.01]")
@@ -72,7 +72,7 @@ def command(
     from stream_occ.artifacts import read_key, save_model
     from stream_occ.datasets import open_dataset
     from stream_occ.training import load_training_config, train
-    from stream_occ.training_report import write_report
+    from stream_occ.training.report import write_report
 
     flags = {
         "detector.name": detector,
@@ -115,7 +115,7 @@ def _names(text: str | None) -> tuple[str, ...] | None:
 
 def _param(text: str) -> tuple[str, Any]:
     """NAME=VALUE, the value read as YAML does: 5, 1.5, true, or text."""
-    from stream_occ._yaml import parse_yaml
+    from stream_occ.config.yaml_lines import parse_yaml
 
     name, equals, value = text.partition("=")
     if not equals or not name:

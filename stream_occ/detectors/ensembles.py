@@ -44,6 +44,11 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     def _draw(self, n_features: int, rng: np.random.Generator) -> FloatArray:
         raise NotImplementedError
 
+    @property
+    def decides_by_itself(self) -> bool:
+        """True for the papers' majority vote; a mean of logs needs a threshold from data."""
+        return self.combine == "vote"
+
     def fit(self, X: ArrayLike, y: object = None, *, progress: Callable[[int, int], None] | None = None) -> Self:
         """Learns from normal rows X (N, d); y is ignored: no label enters a map.
 

@@ -159,6 +159,11 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             progress(1, 1)
         return self
 
+    @property
+    def decides_by_itself(self) -> bool:
+        """True for the papers' ratio, which theta decides; with a floor the ratio needs a threshold from data."""
+        return self.floor == 0
+
     def nn_ratio(self, X: ArrayLike) -> FloatArray:
         """D_J / (D_K + floor * m) of each row, (n,), high = abnormal; +inf where the denominator alone is 0."""
         rows = self._rows(X)

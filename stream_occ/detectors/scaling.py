@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stream_occ.errors import UsageError
 from stream_occ.samples import FloatArray
-from stream_occ.scoring.model import Scaler
+from stream_occ.scoring._model import Scaler
 
 _NORMAL_IQR = 1.349  # interquartile range of a standard normal
 

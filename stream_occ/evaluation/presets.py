@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ._training_config import TrainingConfig
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.evaluation.extraction import FrontEnd
 from stream_occ.evaluation.methods import BASELINES
 from stream_occ.evaluation.protocol import Method, ScoreWindows, Windows
 from stream_occ.samples import FloatArray, IntArray
+from stream_occ.training.config import TrainingConfig
 
 DEFAULT_KEY = "default"
 PAPER_SCALING = "min-max"  # paper 1 scales features to [0, 1] by the training targets
@@ -31,7 +31,7 @@ class DetectorMethod:
     key: str
     preset: str = "working"
     params: dict[str, Any] = field(default_factory=dict)
-    scaling: str = "robust"
+    scaling: str = PAPER_SCALING
     stride: int = 1
     max_windows: int = 50_000
 

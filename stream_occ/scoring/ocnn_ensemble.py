@@ -12,7 +12,7 @@ from stream_occ.errors import ModelError
 from stream_occ.neighbors import CandidateFilter, nearest_of_pairs, pair_distances_squared
 from stream_occ.projection import project
 from stream_occ.samples import FloatArray, IntArray
-from stream_occ.scoring.base import Arrays, as_rows
+from stream_occ.scoring._base import Arrays, as_rows
 
 LARGEST_RATIO = 1e300  # stands for an infinite ratio in a published score
 LOG_LIMIT = float(np.log(1e12))  # a member's log ratio is clipped to +- this: 0/0 or x/0 cannot rule the mean

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stream_occ._inbox import Received
+from stream_occ.inbox import Received
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from tests.integration.broker import MOSQUITTO, Broker
 from tests.integration.detector import Detector, Watcher, wait_until

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from stream_occ import artifacts
-from stream_occ._safetensors import FormatError, pack, parse_header
 from stream_occ.artifacts import load_model, pack_model, read_info, read_key, save_model, unpack_model, verify_model
+from stream_occ.artifacts.container import FormatError, pack, parse_header
 from stream_occ.errors import ModelError, StreamOccError
 from tests import fake_model
 from tests.fake_model import SELF_TEST_SCORES, SELF_TEST_X, FakeFeatureSet, make_model
@@ -241,7 +241,7 @@ def test_unknown_scorer_is_refused(path: Path, content: bytes) -> None:
     """A kind is the name of a scorer, never of another module."""
     for kind in ("not_there", "base", "os.path", ""):
         line = refusal(path, with_card(content, detector={"kind": kind, "params": {}}))
-        assert line.startswith(f": scorer: must be a known kind; got {kind!r}")
+        assert line.startswith(f": scorer: must be one of ocnn-ensemble; got {kind!r}")
 
 
 def test_scorer_that_does_not_fit_its_arrays_is_refused(path: Path, content: bytes) -> None:
@@ -382,14 +382,14 @@ def test_header_that_is_no_plain_json_is_refused(raw: bytes, text: str) -> None:
 
 def test_mapping_a_20_mb_file_does_not_read_it(tmp_path: Path) -> None:
     """Opening, parsing and viewing touches the header alone: 50 ms of processor time is far above what that takes."""
-    from stream_occ import _safetensors
+    from stream_occ.artifacts import container
 
     file = tmp_path / "big"
     file.write_bytes(pack({}, {"x": np.zeros((2500, 1000))}))
     started = time.process_time()
     buffer = artifacts.map_file(file)
-    n_header = _safetensors.header_length(buffer[:8], len(buffer))
+    n_header = container.header_length(buffer[:8], len(buffer))
     header = parse_header(buffer[8 : 8 + n_header], len(buffer))
-    array = _safetensors.view(buffer, header.entries[0])
+    array = container.view(buffer, header.entries[0])
     assert time.process_time() - started < 0.05
     assert array.shape == (2500, 1000)

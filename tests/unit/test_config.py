@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stream_occ._yaml import MAX_BYTES
 from stream_occ.cli import run
 from stream_occ.config import Config, adjusted_config, check_config, load_config
+from stream_occ.config.yaml_lines import MAX_BYTES
 from stream_occ.errors import ConfigError
 
 REPO = Path(__file__).resolve().parents[2]

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from stream_occ._training_config import TrainingConfig
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.evaluation.extraction import FrontEnd
 from stream_occ.evaluation.presets import DetectorMethod, default_method, methods_of
 from stream_occ.evaluation.protocol import stack
+from stream_occ.training.config import TrainingConfig
 from tests.unit.evaluation_people import trial
 
 
@@ -21,9 +21,9 @@ def asked_windows():
 
 
 def test_default_is_the_configurations_detector_window_and_scaler():
-    """Left out, it is the working preset on khan31r windows of 5 s every 0.5 s at 50 Hz, robustly scaled."""
+    """Left out, it is the working preset on khan31r windows of 5 s every 0.5 s at 50 Hz, scaled by min-max."""
     method, front_end = default_method(TrainingConfig())
-    assert (method.key, method.preset, method.scaling) == ("default", "working", "robust")
+    assert (method.key, method.preset, method.scaling) == ("default", "working", "min-max")
     assert front_end == FrontEnd("khan31r", 50.0, 5.0, 0.5)
 
 

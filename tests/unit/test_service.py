@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_occ._inbox import Inbox, Received
 from stream_occ.codecs import load_codec
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
+from stream_occ.inbox import Inbox, Received
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.service import Clock, Service, _Watchdog
 from tests.unit.toy_model import toy_model

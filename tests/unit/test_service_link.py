@@ -8,11 +8,11 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from stream_occ._inbox import Received
-from stream_occ._wiring import ClientId, link_options
 from stream_occ.config import load_config
 from stream_occ.errors import ConfigError, ServiceError
+from stream_occ.inbox import Received
 from stream_occ.mqtt import SESSION_TAKEN_OVER, Birth, MqttLink, MqttOptions
+from stream_occ.wiring import ClientId, link_options
 
 
 def a_link(**changes: object) -> MqttLink:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from stream_occ import training
-from stream_occ._training_data import measured_rate_hz
 from stream_occ.artifacts import load_model, save_model
 from stream_occ.datasets import LoadReport
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from stream_occ.training import TrainingConfig, load_training_config, train
-from stream_occ.training_report import render_report, write_report
+from stream_occ.training.data import measured_rate_hz
+from stream_occ.training.report import render_report, write_report
 from tests import fake_model
 
 GRAVITY = 9.80665
@@ -226,7 +226,7 @@ def test_unknown_detector_and_parameter_are_told_before_data_are_read() -> None:
 
 def test_threshold_rejects_the_share_of_held_out_people() -> None:
     """At most floor(share n) held-out windows lie above, and with distinct scores exactly that many."""
-    result = train([Source(people())], config(threshold={"reject_share": 0.1}))
+    result = train([Source(people())], config(threshold={"rule": "quantile", "reject_share": 0.1}))
     evidence = result.evidence
     assert (evidence.unit, evidence.n_folds) == ("people", 3)
     assert int((evidence.scores > result.model.threshold).sum()) == 24  # floor(.1 * 248)
@@ -289,6 +289,21 @@ def test_one_recording_is_held_out_in_parts_without_overlap(monkeypatch: pytest.
     assert summary["n_windows"] == 120
     assert summary["threshold"]["held_out"] == "parts of the recording"
     assert sizes == [120 - 40 - 9, 120 - 40 - 18, 120 - 40 - 9, 120]
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "rule"),
+    [
+        ("11NN", {}, "detector"),
+        ("11NN", {"floor": 4.0}, "quantile"),
+        ("11NN-RP", {"n_estimators": 3}, "detector"),
+        ("working", {"n_estimators": 3}, "quantile"),
+    ],
+)
+def test_auto_rule_is_the_one_that_suits_the_detector(name: str, params: dict[str, Any], rule: str) -> None:
+    """A ratio or vote of the papers decides by itself; other scores take their threshold from held-out people."""
+    chosen = config(detector={"name": name, "params": params}, threshold={"rule": "auto"})
+    assert train([Source(people())], chosen).summary["threshold"]["rule"] == rule
 
 
 def test_detector_rule_takes_the_detectors_own_threshold() -> None:

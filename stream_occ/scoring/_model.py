@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_occ.features import FeatureSet
 from stream_occ.samples import FloatArray
-from stream_occ.scoring.base import Scorer
+from stream_occ.scoring._base import Scorer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stream_occ._yaml import load_yaml
+from stream_occ.config.yaml_lines import load_yaml
 from stream_occ.errors import ConfigError
 
 
@@ -32,9 +32,12 @@ class DetectorConfig(_Strict):
 
 
 class ThresholdConfig(_Strict):
-    """`quantile`: rejects `reject_share` of the windows of held-out people; `detector`: the detector's own theta."""
+    """`quantile`: rejects `reject_share` of the windows of held-out people; `detector`: the detector's own theta.
 
-    rule: Literal["quantile", "detector"] = "quantile"
+    `auto`: the one that suits the detector: its own where theta or a majority decides, else the quantile.
+    """
+
+    rule: Literal["auto", "quantile", "detector"] = "auto"
     reject_share: float = Field(default=0.01, gt=0, lt=0.5)
     n_folds: int = Field(default=3, ge=2, le=20)
 
@@ -62,7 +65,7 @@ class TrainingConfig(_Strict):
     window_s: float = Field(default=5.0, gt=0, le=600)
     hop_s: float = Field(default=0.5, gt=0, le=600)
     train_hop_s: float | None = Field(default=None, gt=0, le=600)
-    scaler: Literal["min-max", "z-score", "robust"] = "robust"
+    scaler: Literal["min-max", "z-score", "robust"] = "min-max"
     detector: DetectorConfig = DetectorConfig()
     threshold: ThresholdConfig = ThresholdConfig()
     limits: LimitsConfig = LimitsConfig()

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stream_occ._inbox import Received
 from stream_occ.codecs import Codec, load_codec
 from stream_occ.config import DEVICE_FIELD, Config, InputConfig
 from stream_occ.errors import PayloadError
+from stream_occ.inbox import Received
 from stream_occ.messages import Topics, is_device_id
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock
 

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_occ.errors import ModelError
+from stream_occ.plugins import load_plugin
 from stream_occ.samples import FloatArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -40,23 +42,7 @@ class Scorer(Protocol):
 
 def load_scorer(kind: str, arrays: Arrays, params: dict[str, Any]) -> Scorer:
     """The scorer of `kind`, found by its file name; raises ModelError for an unknown kind."""
-    from importlib import import_module
-
-    from stream_occ.errors import ModelError
-
-    name = f"stream_occ.scoring.{kind}"
-    if not kind.isidentifier() or kind in {"base", "model"}:
-        raise ModelError(
-            "model file: scorer", "be a known kind", repr(kind), "Install the version that wrote the model"
-        )
-    try:
-        module = import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise ModelError(
-            "model file: scorer", "be a known kind", repr(kind), "Install the version that wrote the model"
-        ) from error
+    module = load_plugin("stream_occ.scoring", kind, kind="model file: scorer", error=ModelError)
     scorer: Scorer = module.FrozenScorer.from_arrays(arrays, params)
     return scorer
 

@@ -1,6 +1,6 @@
 """Model files (`.occ`): written whole or not at all, memory-mapped, and refused with one line where anything is off.
 
-The container is safetensors (`_safetensors.py`); no code is in it and nothing is unpickled. Its metadata has three
+The container is safetensors (`container.py`); no code is in it and nothing is unpickled. Its metadata has three
 strings, in this order and first in the file: `sha256`, `hmac_sha256` and `model`, the last a JSON object (`Card`).
 
 `sha256` is the SHA-256 of the whole file with the 64 digits of `sha256` and of `hmac_sha256` replaced by zeros. Its
@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from stream_occ import _safetensors, features
-from stream_occ._model_card import Card, DetectorCard, FeatureSetCard, ModelInfo, SelfTest, first_problem
-from stream_occ._safetensors import FormatError, Header
+from stream_occ import features
+from stream_occ.artifacts import container
+from stream_occ.artifacts.card import Card, DetectorCard, FeatureSetCard, ModelInfo, SelfTest, first_problem
+from stream_occ.artifacts.container import FormatError, Header
 from stream_occ.errors import ConfigError, ModelError, StreamOccError
 from stream_occ.samples import FloatArray
 from stream_occ.scoring import Arrays, Model, Scaler, Scorer, load_scorer
@@ -116,13 +117,13 @@ def pack_model(model: Model, *, self_test_X: FloatArray, key: bytes | None = Non
     if model.sos is not None:
         arrays["sos"] = model.sos
     arrays |= {_SCORER_PREFIX + name: array for name, array in model.scorer.arrays().items()}
-    unhashed = _safetensors.pack({}, arrays)
+    unhashed = container.pack({}, arrays)
     data_start = 8 + int.from_bytes(unhashed[:8], "little")
     card = _card(model, hashlib.sha256(memoryview(unhashed)[data_start:]).hexdigest())
     try:
         text = json.dumps(card.model_dump(), sort_keys=True, allow_nan=False)
         metadata = {"sha256": _NO_DIGEST, "hmac_sha256": _NO_DIGEST, "model": text}
-        content = _safetensors.pack(metadata, arrays)
+        content = container.pack(metadata, arrays)
     except (ValueError, TypeError) as error:
         raise ModelError("model", "hold finite numbers, text, lists and tables alone", str(error), _RETRAIN) from error
     digest = hashlib.sha256(content).digest()
@@ -197,11 +198,11 @@ def _card(model: Model, arrays_sha256: str) -> Card:
 def _read_card(buffer: Any, where: str) -> tuple[Header, Card]:
     """The checked header and card; the format version is looked at before anything that a later one may change."""
     try:
-        n_header = _safetensors.header_length(bytes(buffer[:8]), len(buffer))
-        header = _safetensors.parse_header(bytes(buffer[8 : 8 + n_header]), len(buffer))
+        n_header = container.header_length(bytes(buffer[:8]), len(buffer))
+        header = container.parse_header(bytes(buffer[8 : 8 + n_header]), len(buffer))
         if set(header.metadata) != {"sha256", "hmac_sha256", "model"} or not _PREFIX.match(header.text):
             raise FormatError("be a model of stream_occ", "a safetensors file of something else")
-        table = _safetensors.loads_strict(header.metadata["model"])
+        table = container.loads_strict(header.metadata["model"])
     except FormatError as error:
         _refuse_format(where, buffer, error)
     version = table.get("format_version")
@@ -233,9 +234,9 @@ def _verified(buffer: Any, header: Header, card: Card, *, where: str, key: bytes
     digest = _check_digest(buffer, header, card, where)
     _check_signature(header, digest, key, where)
     arrays = {
-        entry.name: _safetensors.view(buffer, entry)
+        entry.name: container.view(buffer, entry)
         for entry in header.entries
-        if not entry.name.startswith(_safetensors.PADDING_PREFIX)
+        if not entry.name.startswith(container.PADDING_PREFIX)
     }
     model = Model(
         model_id=digest.hex()[:12],
@@ -375,7 +376,7 @@ def _self_test(model: Model, arrays: Mapping[str, NDArray[Any]], card: Card, whe
 
 
 def _info(header: Header, card: Card, where: str, n_bytes: int) -> ModelInfo:
-    arrays = tuple(entry for entry in header.entries if not entry.name.startswith(_safetensors.PADDING_PREFIX))
+    arrays = tuple(entry for entry in header.entries if not entry.name.startswith(container.PADDING_PREFIX))
     is_signed = header.metadata["hmac_sha256"] != _NO_DIGEST
     return ModelInfo(where, n_bytes, header.metadata["sha256"], is_signed, card, arrays)
 

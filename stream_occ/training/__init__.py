@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_occ import __version__, features
-from stream_occ._training_config import DataSource, TrainingConfig, load_training_config
-from stream_occ._training_data import ProgressReport, RecordingSource, TrainingData, read_training_data
 from stream_occ.artifacts import pack_model, unpack_model
 from stream_occ.errors import ConfigError, DataError
 from stream_occ.features import FeatureSet
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring import Model, Scaler
+from stream_occ.training.config import DataSource, TrainingConfig, load_training_config
+from stream_occ.training.data import ProgressReport, RecordingSource, TrainingData, read_training_data
 
 __all__ = [
     "DataSource",
@@ -90,7 +90,7 @@ def train(
 
 
 def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress: ProgressReport) -> TrainingResult:
-    make_detector(config)  # a wrong name or parameter is told before the data are read
+    config = _with_rule(config, make_detector(config))  # a wrong name or parameter is told before the data are read
     feature_set = features.load(config.feature_set)
     sos = design_filter(config, feature_set)
     data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
@@ -119,6 +119,14 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     summary = {"model_id": model.model_id, **summary}
     quantiles = np.quantile(data.X, [0, 0.05, 0.5, 0.95, 1], axis=0)
     return TrainingResult(model, summary, self_test_X, evidence, quantiles)
+
+
+def _with_rule(config: TrainingConfig, detector: Any) -> TrainingConfig:
+    """The configuration with the threshold rule `auto` replaced by the one that the detector asks for."""
+    if config.threshold.rule != "auto":
+        return config
+    rule = "detector" if getattr(detector, "decides_by_itself", False) else "quantile"
+    return config.model_copy(update={"threshold": config.threshold.model_copy(update={"rule": rule})})
 
 
 def design_filter(config: TrainingConfig, feature_set: FeatureSet) -> FloatArray | None:

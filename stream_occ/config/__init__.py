@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from stream_occ._config_models import (
+from stream_occ.config.models import (
     DEVICE_FIELD,
     Config,
     EventsConfig,
@@ -35,7 +35,7 @@ from stream_occ._config_models import (
     StreamConfig,
     TlsConfig,
 )
-from stream_occ._yaml import Document, KeyPath, load_yaml, parse_yaml
+from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml, parse_yaml
 from stream_occ.errors import ConfigError
 
 __all__ = [
@@ -237,7 +237,7 @@ class _Draft:
 
 def _named_profile(name: str, folder: Path, where: str) -> _Draft:
     """The profile's file: profiles/<name>.yaml beside the configuration, else among those of the package."""
-    package = Path(__file__).parent
+    package = Path(__file__).parent.parent
     folders = [place / "profiles" for place in (folder, package / "configs", package.parent / "configs")]
     if name.replace("-", "").replace("_", "").isalnum() and name.isascii():
         for candidate in folders:

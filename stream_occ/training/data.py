@@ -10,12 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from stream_occ._training_config import TrainingConfig
 from stream_occ.errors import DataError
 from stream_occ.features import FeatureSet
 from stream_occ.quality import rest_fault, rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, FloatArray, IntArray, Recording, SampleBlock
+from stream_occ.training.config import TrainingConfig
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, push_chunk
 
 ProgressReport = Callable[[str, int, int], None]

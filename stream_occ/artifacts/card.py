@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stream_occ._safetensors import Entry
+from stream_occ.artifacts.container import Entry
 
 
 class _Strict(BaseModel):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_occ._inbox import Link
-from stream_occ._intake import DeviceRecord
 from stream_occ.config import Config
+from stream_occ.inbox import Link
+from stream_occ.intake import DeviceRecord
 from stream_occ.messages import (
     OFFLINE,
     ONLINE,
