@@ -34,7 +34,9 @@ from stream_occ.codecs._common import (
 from stream_occ.errors import PayloadError
 from stream_occ.samples import DeviceProfile, IntArray, SampleBlock
 
-_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# A text that never ends matches too, up to the end: else the search would begin anew at each quote in it, which takes
+# time that grows with the square of the payload.
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _STAMP_KEYS = tuple((f"{stem}_{unit}", unit) for stem in ("t", "t0") for unit in STAMP_SCALES)
 _UNITS = {"acc": "m/s2", "gyr": "rad/s"}
 
