@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -53,6 +54,11 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of payload that wait."""
+        return self._n_bytes
+
     def put(self, message: Received) -> bool:
         """False, and counted, where the queue is full."""
         size = len(message.payload)
@@ -64,10 +70,13 @@ class Inbox:
             self._n_bytes += size
             return True
 
-    def drain(self) -> list[Received]:
-        """All that waits, in order of arrival."""
+    def drain(self, max_bytes: float = math.inf) -> list[Received]:
+        """What waits, in order of arrival: as many messages as have max_bytes together, but at least one."""
+        messages: list[Received] = []
+        n_bytes = 0
         with self._lock:
-            messages = list(self._queue)
-            self._queue.clear()
-            self._n_bytes = 0
+            while self._queue and (not messages or n_bytes + len(self._queue[0].payload) <= max_bytes):
+                messages.append(self._queue.popleft())
+                n_bytes += len(messages[-1].payload)
+            self._n_bytes -= n_bytes
         return messages

@@ -34,6 +34,10 @@ log = logging.getLogger("stream_occ.service")
 FORGET_INTERVAL_S = 60.0
 WATCH_INTERVAL_S = 0.2
 WORKER_SILENCE_S = 60.0  # a slice takes well below a second; a worker that does not end one is stuck
+# Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
+# minutes and gigabytes. More waits for the next slice, which then begins at once.
+SLICE_BYTES = 1024 * 1024
+LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
 LINK_SILENCE_KEEPALIVES = 3.0  # the client itself gives up after two
 
 
@@ -71,11 +75,16 @@ class Service:
         """Has all retained topics published again in the next slice; called, by any thread, on every connection."""
         self._is_renewal_wanted.set()
 
+    @property
+    def is_behind(self) -> bool:
+        """True while more waits than one slice takes."""
+        return self._inbox.n_bytes > SLICE_BYTES
+
     def run_slice(self) -> None:
-        """Takes what waits, steps all devices as one batch, publishes what changed."""
+        """Takes what waits, up to a bound, steps all devices as one batch, publishes what changed."""
         now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
         blocks: list[SampleBlock] = []
-        for message in self._inbox.drain():
+        for message in self._inbox.drain(SLICE_BYTES):
             blocks += self.intake.accept(message, now_ns=now_ns, now_s=now_s)
         if now_s >= self._forget_due_s:
             self._forget_due_s = now_s + FORGET_INTERVAL_S
@@ -91,8 +100,13 @@ class Service:
         self._report(now_s)
 
     def close(self) -> None:
-        """The last slice, and word that nobody watches any more."""
+        """The last slices, and word that nobody watches any more."""
+        deadline_s = self._clock.monotonic_s() + LAST_SLICES_S
         self.run_slice()
+        while len(self._inbox) and self._clock.monotonic_s() < deadline_s:
+            self.run_slice()
+        if len(self._inbox):
+            log.warning("%d messages still wait at the end and are lost", len(self._inbox))
         for device_id, record in self.intake.devices.items():
             self._reporter.goodbye(device_id, record)
         self._reporter.counters(self.counters())
@@ -283,7 +297,8 @@ class _Worker(threading.Thread):
                 self._service.run_slice()
             except Exception:
                 log.exception("slice failed")
-            self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
+            if not self._service.is_behind:
+                self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
 
     def finish(self, timeout_s: float = 10.0) -> None:
         """Ends the thread after its slice, then runs the last one here."""

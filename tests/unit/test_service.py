@@ -105,6 +105,39 @@ def test_messages_of_a_slice_are_scored_as_one_batch() -> None:
     assert bench.state("a")["counters"] == {"samples": 50, "windows": 7}
 
 
+def test_a_backlog_is_worked_off_in_slices_of_bounded_size() -> None:
+    """One slice of a full queue took more memory and time than there is (the watchdog ended the service after 60 s)."""
+    bench = Bench()
+    payload = b" " * 400_000 + b"{}"
+    for _ in range(6):
+        assert bench.deliver("wearables/w1/imu", payload)
+    left = []
+    for _ in range(3):
+        bench.run()
+        left.append((len(bench.inbox), bench.service.is_behind))
+    assert left == [(4, True), (2, False), (0, False)]  # a third message would make more than 1 MiB
+    assert bench.service.counters().refused == {"stamp_missing": 6}
+
+
+def test_a_message_larger_than_a_slice_is_a_slice() -> None:
+    """Nothing waits for ever."""
+    bench = Bench(limits={"max_payload_bytes": 4_194_304})
+    for _ in range(2):
+        assert bench.deliver("wearables/w1/imu", b" " * 3_000_000)
+    bench.run()
+    assert len(bench.inbox) == 1
+
+
+def test_end_works_off_what_waits() -> None:
+    """The last slice is not the last one where more than a slice waits."""
+    bench = Bench()
+    for _ in range(4):
+        assert bench.deliver("wearables/w1/imu", b" " * 900_000)
+    bench.service.close()
+    assert len(bench.inbox) == 0
+    assert bench.service.counters().refused == {"invalid_json": 4}
+
+
 def test_alert_is_announced_kept_while_open_and_emptied_when_it_clears() -> None:
     """event: QoS 1, not retained; alert: QoS 1, retained; state follows at once."""
     bench = Bench(events={"k": 2, "n": 3, "clear_after_s": 2.0, "refractory_s": 0.0})
