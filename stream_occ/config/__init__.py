@@ -206,6 +206,9 @@ class _Draft:
 
     def validate(self) -> Config | None:
         """The checked configuration with its secret read, or None."""
+        if broken := _text_problems(self, ()):
+            self.problems.extend(broken)
+            return None
         try:
             config = Config.model_validate_json(json.dumps(self.data), strict=True)
         except ValidationError as error:
@@ -256,12 +259,38 @@ def _named_profile(name: str, folder: Path, where: str) -> _Draft:
 
 def _validated(draft: _Draft, model: type[Section], prefix: KeyPath, problems: list[ConfigError]) -> dict[str, Any]:
     """The draft's data, or {} and its problems where it does not fit the model."""
+    if broken := _text_problems(draft, prefix):
+        problems.extend(broken)
+        return {}
     try:
         model.model_validate_json(json.dumps(draft.data), strict=True)
     except ValidationError as error:
         problems.extend(_problem(draft, item, model, prefix) for item in error.errors(include_url=False))
         return {}
     return draft.data
+
+
+def _text_problems(draft: _Draft, prefix: KeyPath) -> list[ConfigError]:
+    """What no JSON and no file name can hold; JSON's own error would show the start of the whole file, secrets too."""
+    return [
+        ConfigError(
+            draft.where((*prefix, *path)), "be text without NUL or half characters", "such a one", "Correct the value"
+        )
+        for path in _broken_texts(draft.data, ())
+    ]
+
+
+def _broken_texts(value: Any, path: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(value, str):
+        if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in value):
+            yield path
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _broken_texts(key, path)
+            yield from _broken_texts(inner, (*path, key))
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _broken_texts(inner, (*path, i))
 
 
 def _problem(draft: _Draft, item: ErrorDetails, root: type[Section], prefix: KeyPath) -> ConfigError:

@@ -118,6 +118,8 @@ class InputConfig(Section):
     @classmethod
     def _one_device(cls, pattern: str) -> str:
         levels = pattern.split("/")
+        if levels[0] == "$share":
+            raise ValueError("name topics, and a shared subscription is none|Leave $share and its group out")
         if levels.count(DEVICE_FIELD) != 1:
             raise ValueError("have {device} as exactly one level|Write for example wearables/{device}/imu")
         for i, level in enumerate(levels):
@@ -148,7 +150,7 @@ class InputConfig(Section):
 class StreamConfig(Section):
     """How stamps are judged: gap_s, reorder_s as in resampling; what is further from the wall clock is refused."""
 
-    gap_s: Seconds = 0.5
+    gap_s: float = Field(default=0.5, gt=0, le=60)  # two stamps this far apart become gap_s * rate_hz samples
     reorder_s: float = Field(default=0.0, ge=0, le=60)
     max_future_s: Seconds = 86_400.0
     max_past_s: Seconds = 604_800.0

@@ -18,7 +18,8 @@ MAX_NODES = 20_000  # counted after aliases are followed, so that a small file c
 KeyPath = tuple[str | int, ...]
 Plain = dict[str, Any] | list[Any] | str | int | float | bool | None
 
-_SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")}
+_TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
 _TEXT_TAG = "tag:yaml.org,2002:str"
 
 
@@ -62,7 +63,12 @@ def parse_yaml(text: str, name: str) -> Document:
     >>> document.data, document.line_of(("mqtt", "port"))
     ({'mqtt': {'port': 1883}}, 2)
     """
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        got = f"the character {text[error.position]!r}"
+        raise ConfigError(f"{name}:{line}", "be text without control characters", got, "Remove it") from error
     try:
         node = loader.get_single_node()
         walker = _Walker(loader, name)
@@ -94,6 +100,8 @@ class _Walker:
             bound = f"{MAX_NODES} values" if self.n_nodes > MAX_NODES else f"{MAX_DEPTH} levels"
             raise self._error(node, f"hold at most {bound}", "more", "Leave out aliases and nesting")
         self.lines.setdefault(path, _line(node))
+        if node.tag not in _TAGS:
+            raise self._error(node, "hold plain values", f"the tag {node.tag}", "Remove the tag, or quote the value")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -116,10 +124,8 @@ class _Walker:
         return result
 
     def _scalar(self, node: yaml.Node) -> Any:
-        if node.tag not in _SCALARS:
-            if node.tag == "tag:yaml.org,2002:timestamp":
-                return node.value
-            raise self._error(node, "hold plain values", f"the tag {node.tag}", "Remove the tag, or quote the value")
+        if node.tag == _TIMESTAMP_TAG:
+            return node.value
         value = self.loader.construct_object(node)
         if isinstance(value, float) and not math.isfinite(value):
             raise self._error(node, "hold finite numbers", node.value, "Give a number")

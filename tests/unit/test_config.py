@@ -111,6 +111,37 @@ def test_error_says_file_line_key_and_remedy(tmp_path: Path, text: str, expected
     assert problems_of(tmp_path, text) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('  password_file: "a\\0b"\n', "ward.yaml:5: mqtt.password_file: must be text without NUL"),
+        ('  host: "\\ud800"\n', "ward.yaml:5: mqtt.host: must be text without NUL or half characters; got such a one."),
+        ("  host: a\x01\n", "ward.yaml:5: must be text without control characters; got the character '\\x01'."),
+        ("  host: !!python/object/apply:os.system [id]\n", "ward.yaml:5: must hold plain values; got the tag"),
+        ("stream: {gap_s: 86400}\n", "ward.yaml:5: stream.gap_s: must be less than or equal to 60"),
+    ],
+)
+def test_what_no_value_can_be_is_named_and_gives_no_secret_away(tmp_path: Path, text: str, expected: str) -> None:
+    """Half a surrogate made the JSON parser quote the start of the file, with the password in it."""
+    [problem] = problems_of(tmp_path, f"{INPUTS}mqtt:\n  password: rosebud\n{text}")
+    assert problem.startswith(expected)
+    assert "rosebud" not in problem
+
+
+def test_bytes_that_are_no_text_in_a_variable_are_named_by_it(tmp_path: Path) -> None:
+    """As Python hands over what is not UTF-8 in the environment: half a surrogate."""
+    [problem] = problems_of(tmp_path, INPUTS, STREAM_OCC__MQTT__PASSWORD="\udcffrosebud")
+    expected = "environment STREAM_OCC__MQTT__PASSWORD: mqtt.password: must be text without NUL or half characters"
+    assert problem.startswith(expected)
+    assert "rosebud" not in problem
+
+
+def test_shared_subscription_is_no_pattern(tmp_path: Path) -> None:
+    """Its messages come on topics without $share and its group, so that no message would match."""
+    [problem] = problems_of(tmp_path, INPUTS.replace("wearables", "$share/ward/wearables"))
+    assert "shared subscription" in problem
+
+
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     """check finds every mistake of the file and of the environment in one run; load names one and counts the rest."""
     text = "mqtt:\n  prot: 1\n  port: no\n" + INPUTS
