@@ -21,7 +21,7 @@ HOLE_SPAN_S = 1.0  # local medians before and after a candidate are taken over t
 
 
 def sampling_instants(arrival_ns: IntArray) -> IntArray:
-    """Instants at which samples were taken, from sorted stamps of when they arrived; strictly increasing.
+    """Instants at which samples were taken, from sorted stamps of when they arrived; sorted too.
 
     The sensor runs at a constant rate and delivery adds a delay, so the instants lie on a line over the sample's
     index: least squares without the samples that came more than three robust deviations late or early (the delay of
@@ -29,15 +29,17 @@ def sampling_instants(arrival_ns: IntArray) -> IntArray:
 
     Where samples were lost the line is broken: at a step between stamps above 0.15 s, if from there on no second's
     median residual comes back to within three samples of the second before, the later part is put off by whole
-    samples. Fewer than four samples, and stamps that stand still in the median, are left as given.
+    samples. Fewer than four samples, stamps that stand still in the median and such as no rising line fits are left as
+    given.
     """
     n = len(arrival_ns)
     if n < 4 or not np.median(arrival_ns[n // 2 :] - arrival_ns[: n - n // 2]) > 0:
         return arrival_ns
     t = (arrival_ns - arrival_ns[0]).astype(np.float64)
     lost = _lost_ns(t)
-    instants = _line(t - lost) + lost
-    return np.rint(instants).astype(np.int64) + int(arrival_ns[0])
+    instants = np.rint(_line(t - lost) + lost).astype(np.int64) + int(arrival_ns[0])
+    is_rising = bool((np.diff(instants) > 0).all())
+    return instants if is_rising else arrival_ns  # a few stamps far from any line can tilt it backwards
 
 
 def _line(t: FloatArray) -> FloatArray:

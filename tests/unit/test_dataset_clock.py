@@ -62,7 +62,7 @@ def test_instants_move_with_the_clock_and_never_step_back(stamps: list[int], shi
     assert (sampling_instants(arrival + shift) == instants + shift).all()
 
 
-@pytest.mark.parametrize("stamps", [[], [5], [5, 9], [5, 6, 11], [7] * 50])
+@pytest.mark.parametrize("stamps", [[], [5], [5, 9], [5, 6, 11], [7] * 50, [0, 0, 0, 2, 727272726, 1636363640]])
 def test_too_few_or_standing_stamps_are_left_as_given(stamps: list[int]) -> None:
     """No line is drawn through three points, nor through one instant."""
     assert sampling_instants(np.array(stamps, dtype=np.int64)).tolist() == stamps
