@@ -31,9 +31,7 @@ class FileTree:
         self.path = Path(path)
         self.unsafe_names: tuple[str, ...] = ()
         self._zip: zipfile.ZipFile | None = None
-        if not self.path.exists():
-            raise DataError(str(self.path), "be a folder or a zip archive", "no such path", "Check --data")
-        if self.path.is_dir():
+        if _kind(self.path) == stat.S_IFDIR:
             self._real = dict(sorted(_walk(self.path)))
             self.names = tuple(self._real)
         elif _is_zip(self.path):
@@ -100,6 +98,20 @@ class FileTree:
         """Lets go of the archive."""
         if self._zip:
             self._zip.close()
+
+
+def _kind(path: Path) -> int:
+    """Folder or regular file; DataError for what is neither: a pipe would be waited for, a device read without end."""
+    expected = "be a folder or a zip archive"
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError as error:
+        raise DataError(str(path), expected, "no such path", "Check --data") from error
+    except (OSError, ValueError) as error:
+        raise DataError(str(path), expected, getattr(error, "strerror", None) or str(error), "Check --data") from error
+    if kind not in (stat.S_IFDIR, stat.S_IFREG):
+        raise DataError(str(path), expected, "a pipe, socket or device", "Save it to a file first")
+    return kind
 
 
 def _is_zip(path: Path) -> bool:

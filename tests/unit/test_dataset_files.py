@@ -140,3 +140,19 @@ def test_pipe_in_a_folder_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "a.csv").write_text("1")
     assert FileTree(tmp_path).names == ("a.csv",)
+
+
+def test_pipe_or_device_as_the_data_is_refused_without_being_read(tmp_path: Path) -> None:
+    """A pipe would be waited for and an endless device read until memory is gone: only files and folders are opened."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), os.devnull):
+        with pytest.raises(DataError, match=r"got a pipe, socket or device\. Save it to a file first\.$"):
+            FileTree(path, allow_file=True)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "loop"])
+def test_impossible_path_is_one_line(tmp_path: Path, name: str) -> None:
+    """A name that is too long or holds NUL, and a link to itself, are told as a missing path is."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(DataError, match=r": must be a folder or a zip archive; got .*Check --data\.$"):
+        FileTree(tmp_path / name)
