@@ -18,13 +18,13 @@ import yaml
 
 from simulators.publisher import TOPIC, Publisher
 from simulators.replay import Due, ReplayReport, replay
-from stream_occ._children import Child
 from stream_occ.codecs import load_codec
+from stream_occ.demo.broker import BrokerKind, EmbeddedBroker, embedded_broker
+from stream_occ.demo.children import Child
 from stream_occ.demo.ledger import Ledger, Line, Outcome
 from stream_occ.demo.model import WINDOW_S, train_demo_model
 from stream_occ.demo.screen import DISCLAIMER, Screen, summary_lines
 from stream_occ.demo.wearers import RATE_HZ, Plan
-from stream_occ.embedded_broker import BrokerKind, EmbeddedBroker, embedded_broker
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Received
 from stream_occ.mqtt import MqttLink, MqttOptions, Subscription

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_occ import embedded_broker
+from stream_occ.demo import broker as embedded_broker
 
 PROMISED = {"falls_simulated", "falls_flagged", "falls_missed", "false_alarms", "median_delay_s", "seed"}
 

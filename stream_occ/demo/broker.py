@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from stream_occ._children import Child, accepts_connections, free_port
+from stream_occ.demo.children import Child, accepts_connections, free_port
 from stream_occ.errors import ServiceError
 
 BrokerKind = Literal["mosquitto", "iotcore"]

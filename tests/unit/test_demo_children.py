@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stream_occ._children import Child, accepts_connections, free_port
+from stream_occ.demo.children import Child, accepts_connections, free_port
 
 
 def wait_for(condition, timeout_s=10.0):
@@ -59,7 +59,7 @@ def test_command_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 def test_command_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     """SIGKILL of the parent leaves no orphan behind."""
     code = (
-        "import sys, time; from pathlib import Path; from stream_occ._children import Child\n"
+        "import sys, time; from pathlib import Path; from stream_occ.demo.children import Child\n"
         f"child = Child(['sleep', '61.25'], log_file=Path({str(tmp_path / 'log')!r}))\n"
         "print('ready', flush=True); time.sleep(60)"
     )
@@ -87,7 +87,7 @@ def test_free_port_is_free() -> None:
 @pytest.mark.parametrize("kind", ["mosquitto", "iotcore"])
 def test_embedded_broker_listens_on_loopback_and_is_gone_afterwards(kind: str, tmp_path: Path) -> None:
     """Both brokers start on a free port and release it."""
-    from stream_occ import embedded_broker
+    from stream_occ.demo import broker as embedded_broker
 
     if kind == "mosquitto" and embedded_broker._mosquitto() is None:
         pytest.skip("mosquitto is not installed")
@@ -101,7 +101,7 @@ def test_embedded_broker_listens_on_loopback_and_is_gone_afterwards(kind: str, t
 
 def test_no_broker_at_all_is_one_line_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without mosquitto and iotcore the error names both and says what to install."""
-    from stream_occ import embedded_broker
+    from stream_occ.demo import broker as embedded_broker
     from stream_occ.errors import ServiceError
 
     monkeypatch.setattr(embedded_broker, "_mosquitto", lambda: None)
