@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from stream_occ import features
 from stream_occ.artifacts import container
-from stream_occ.artifacts.card import Card, DetectorCard, FeatureSetCard, ModelInfo, SelfTest, first_problem
+from stream_occ.artifacts.card import UNITS, Card, DetectorCard, FeatureSetCard, ModelInfo, SelfTest, first_problem
 from stream_occ.artifacts.container import FormatError, Header
 from stream_occ.errors import ConfigError, ModelError, StreamOccError
 from stream_occ.samples import FloatArray
@@ -39,7 +39,6 @@ SELF_TEST_RTOL = 1e-9  # another processor's log and exp may differ in the last 
 MAX_SELF_TEST_ROWS = 256
 MIN_KEY_BYTES = 16
 MAX_KEY_BYTES = 4096
-UNITS = {"acc": "m/s2, gravity included", "gyr": "rad/s", "time": "ns"}
 
 _SCORER_PREFIX = "scorer."
 _NO_DIGEST = "0" * 64
@@ -59,8 +58,9 @@ def save_model(model: Model, path: str | Path, *, self_test_X: FloatArray, key: 
     target = Path(path)
     content = pack_model(model, self_test_X=self_test_X, key=key)
     loaded = unpack_model(content, where=str(target), key=key)
-    if target.is_dir() or not target.parent.is_dir():
-        got = "a folder" if target.is_dir() else "a folder that does not exist"
+    is_other = target.exists() and not target.is_file()
+    if is_other or not target.parent.is_dir():
+        got = "a folder, device or pipe" if is_other else "a folder that does not exist"
         raise ModelError(str(target), "be a file name in an existing folder", got, "Name another file")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
@@ -341,7 +341,8 @@ def _take_scorer(arrays: Arrays, card: Card, where: str) -> Scorer:
         name.removeprefix(_SCORER_PREFIX): array for name, array in arrays.items() if name.startswith(_SCORER_PREFIX)
     }
     try:
-        scorer = load_scorer(card.detector.kind, own, card.detector.params)
+        with np.errstate(all="ignore"):  # whatever the numbers are, the self-test decides
+            scorer = load_scorer(card.detector.kind, own, card.detector.params)
         n_features = scorer.n_features
     except ModelError as error:
         part = error.where.removeprefix("model file: ")

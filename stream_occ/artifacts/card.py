@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from stream_occ.artifacts.container import Entry
+
+UNITS = {"acc": "m/s2, gravity included", "gyr": "rad/s", "time": "ns"}
+MIN_WINDOW_SAMPLES = 4
 
 
 class _Strict(BaseModel):
@@ -32,7 +35,7 @@ class FeatureSetCard(_Strict):
 class Card(_Strict):
     """The JSON in a model file's metadata. `metadata` is the trainer's: training summary, seed, data hash, versions."""
 
-    format_version: int
+    format_version: int = Field(ge=1)
     detector: DetectorCard
     feature_set: FeatureSetCard
     rate_hz: float = Field(gt=0, le=100_000)
@@ -45,6 +48,23 @@ class Card(_Strict):
     self_test_rtol: float = Field(ge=0, le=1e-6)
     arrays_sha256: str
     metadata: dict[str, Any]
+
+    @field_validator("hop_s")
+    @classmethod
+    def _check_window(cls, hop_s: float, info: ValidationInfo) -> float:
+        rate_hz, window_s = info.data.get("rate_hz"), info.data.get("window_s")
+        if rate_hz is None or window_s is None:  # refused already
+            return hop_s
+        if hop_s > window_s or round(window_s * rate_hz) < MIN_WINDOW_SAMPLES or hop_s * rate_hz < 0.5:
+            raise ValueError(f"no windows of {MIN_WINDOW_SAMPLES} samples or more that leave none out")
+        return hop_s
+
+    @field_validator("units")
+    @classmethod
+    def _check_units(cls, units: dict[str, str]) -> dict[str, str]:
+        if units != UNITS:
+            raise ValueError("not the units of format version 1")
+        return units
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,14 +62,19 @@ def progress() -> Iterator[ProgressReport]:
 def write_json(path: Path | str, value: Any) -> None:
     """Write `value` as JSON to `path`, whole or not at all; "-" is stdout.
 
-    NaN and infinity are refused (ValueError); a path that cannot be written is a UsageError.
+    A device or pipe, such as /dev/stdout, is written to, never replaced. NaN and infinity are refused (ValueError); a
+    path that cannot be written is a UsageError.
     """
     text = json.dumps(value, indent=2, allow_nan=False, default=_plain) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
         return
     try:
-        _write_whole(Path(path), text)
+        target = Path(path)
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_text(text, encoding="utf-8")
+        else:
+            _write_whole(target, text)
     except OSError as error:
         raise UsageError("--json", "name a file that can be written", f"{path} ({error.strerror})", REMEDY) from error
 

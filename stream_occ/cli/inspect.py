@@ -77,19 +77,19 @@ def _print(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool)
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
     for name, value in _facts(info):
-        facts.add_row(Text(name, style="bold"), Text(value))
+        facts.add_row(Text(_plain(name), style="bold"), Text(_plain(value)))
     for entry in info.arrays:
-        arrays.add_row(Text(entry.name, overflow="fold"), entry.dtype.name, " x ".join(map(str, entry.shape)))
+        arrays.add_row(Text(_plain(entry.name), overflow="fold"), entry.dtype.name, " x ".join(map(str, entry.shape)))
     console = Console(highlight=False)
     console.print(facts)
     console.print()
     console.print(arrays)
     console.print()
-    console.print(Text(_verdict(self_test, is_key_checked=is_key_checked)))
+    console.print(Text(_verdict(info, self_test, is_key_checked=is_key_checked)))
 
 
 def _facts(info: ModelInfo) -> list[tuple[str, str]]:
-    card, training = info.card, info.card.metadata.get("training", {})
+    card, training = info.card, info.card.metadata.get("training")
     calibration = info.card.metadata.get("calibration", {})
     facts = [
         ("model", f"{info.model_id}  ({info.n_bytes / 1e6:.2f} MB, format version {card.format_version})"),
@@ -105,7 +105,8 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
         ("units", ", ".join(f"{name}: {unit}" for name, unit in card.units.items())),
         ("threshold", f"{card.threshold:.6g}  {_short(calibration)}"),
     ]
-    facts += [(f"training {name}", _short(value)) for name, value in training.items() if not isinstance(value, dict)]
+    if isinstance(training, dict):
+        facts += [(f"training {name}", _short(v)) for name, v in training.items() if not isinstance(v, dict)]
     facts += [(name, _short(card.metadata[name])) for name in ("placement", "versions") if name in card.metadata]
     return facts
 
@@ -118,9 +119,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def _verdict(self_test: SelfTest | None, *, is_key_checked: bool) -> str:
+def _plain(text: str) -> str:
+    """The text with control characters made visible: a file from elsewhere must not steer the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _verdict(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool) -> str:
     if self_test is None:
         return "Not verified: --verify checks every byte and re-scores the self-test vectors."
     equal = "bit for bit" if self_test.is_bit_equal else f"to {self_test.max_relative_difference:.1e} relative"
     signature = ", signature" if is_key_checked else ""
-    return f"Verified: SHA-256{signature}, features, scorer; {self_test.n_rows} self-test vectors scored again {equal}."
+    unchecked = " Its signature was not checked: give --key-file." if info.is_signed and not is_key_checked else ""
+    scored = f"{self_test.n_rows} self-test vectors scored again {equal}"
+    return f"Verified: SHA-256{signature}, features, scorer; {scored}.{unchecked}"

@@ -168,6 +168,14 @@ def test_saving_into_a_missing_folder_is_refused(tmp_path: Path) -> None:
         save_model(make_model(), tmp_path / "no" / "m.occ", self_test_X=SELF_TEST_X)
 
 
+def test_saving_over_a_pipe_or_device_is_refused(tmp_path: Path) -> None:
+    """The rename would replace /dev/null itself where the user may do so."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelError, match="a folder, device or pipe"):
+        save_model(make_model(), tmp_path / "pipe", self_test_X=SELF_TEST_X)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_json_cannot_hold_is_refused_at_saving(value: float) -> None:
     """A NaN in the threshold or the notes would come back as something else."""
@@ -235,6 +243,16 @@ def test_card_problems_name_the_key(path: Path, content: bytes) -> None:
     assert "rate_hz: Input should be greater than 0" in refusal(path, with_card(content, rate_hz=-1.0))
     assert "threshold: Input should be a valid number" in refusal(path, with_card(content, threshold="3"))
     assert "format_version" in refusal(path, with_card(content, format_version="1"))
+    assert "format_version: Input should be greater than or equal to 1" in refusal(
+        path, with_card(content, format_version=0)
+    )
+
+
+def test_units_and_windows_of_another_kind_are_refused(path: Path, content: bytes) -> None:
+    """A model of samples in g, or of windows that hold no sample or leave some out, would score nonsense."""
+    assert "units: Value error" in refusal(path, with_card(content, units={"acc": "g", "gyr": "dps", "time": "s"}))
+    for change in ({"window_s": 1e-9}, {"hop_s": 1e-9}, {"hop_s": 3600.0}):
+        assert "hop_s: Value error, no windows of 4 samples" in refusal(path, with_card(content, **change))
 
 
 def test_unknown_scorer_is_refused(path: Path, content: bytes) -> None:

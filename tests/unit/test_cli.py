@@ -1,6 +1,7 @@
 """The command line as a whole: finding commands, exit codes, one-line errors, what `--version` costs."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -230,6 +231,19 @@ def test_write_json_to_a_path_that_cannot_be_is_bad_usage(tmp_path: Path) -> Non
     """A folder in the way gives one line with the remedy."""
     with pytest.raises(UsageError, match=r"--json: must name a file that can be written; got .*\(Is a directory\)"):
         _common.write_json(tmp_path, {})
+
+
+def test_write_json_writes_to_a_pipe_and_leaves_it_one(tmp_path: Path) -> None:
+    """A device such as /dev/null, or a pipe, is written to: replacing it by a file would harm every other program."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _common.write_json(pipe, [1])
+        assert json.loads(os.read(reader, 100)) == [1]
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_write_json_dash_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
