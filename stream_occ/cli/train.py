@@ -12,7 +12,7 @@ from stream_occ.cli._common import JsonOption, progress, write_json
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
-    from stream_occ.training import TrainingConfig, TrainingResult
+    from stream_occ.training import TrainingResult
 
 EXAMPLES = (
     "stream-occ train --dataset mobifall --data mobifall.zip --out model.occ",
@@ -78,10 +78,10 @@ def command(
         "detector.name": detector,
         "feature_set": feature_set,
         "scaler": scaler,
-        "people": _names(people),
-        "exclude_people": _names(exclude_people),
-        "activities": _names(activities),
-        "exclude_activities": _names(exclude_activities),
+        "people": _names("--people", people),
+        "exclude_people": _names("--exclude-people", exclude_people),
+        "activities": _names("--activities", activities),
+        "exclude_activities": _names("--exclude-activities", exclude_activities),
         "allow_mixed_placement": allow_mixed_placement or None,
         "rate_hz": rate_hz,
         "window_s": window_s,
@@ -95,8 +95,16 @@ def command(
     }
     settings = load_training_config(config, {key: value for key, value in flags.items() if value is not None})
     key = None if key_file is None else read_key(key_file)
+    others = [("--key-file", key_file), ("--config", config), *(("--data", Path(s.path)) for s in settings.data)]
+    _check_target("--out", out, others)
     report = report or out.with_suffix(".html")
-    _check_targets(settings, out, report)
+    _check_target("--report", report, [("--out", out), *others])
+    if json is not None and str(json) != "-":
+        _check_target("--json", json, [("--out", out), ("--report", report), *others], is_json=True)
+    if not settings.data:
+        raise UsageError(
+            "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
+        )
     with ExitStack() as stack:
         opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
         sources = [stack.enter_context(source) for source in opened]
@@ -109,8 +117,13 @@ def command(
         _print(result, out, report)
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+def _names(flag: str, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:  # an empty shell variable must not mean everybody
+        raise UsageError(flag, "hold at least one name", repr(text), "Leave it out to filter nothing")
+    return names
 
 
 def _param(text: str) -> tuple[str, Any]:
@@ -132,18 +145,19 @@ def _sources(names: list[str], paths: list[Path], variant: str | None) -> tuple[
     return tuple({"dataset": name, "path": str(path), "variant": variant} for name, path in pairs) or None
 
 
-def _check_targets(settings: TrainingConfig, out: Path, report: Path) -> None:
-    """Told before the training, not after it: nothing to read, or nowhere to write."""
-    if not settings.data:
-        raise UsageError(
-            "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
-        )
-    for flag, path in (("--out", out), ("--report", report)):
-        if path.is_dir() or not path.parent.is_dir():
-            got = f"{path}, a folder" if path.is_dir() else f"{path} in a folder that does not exist"
-            raise UsageError(flag, "be a file name in an existing folder", got, "Make the folder, or name another file")
-    if out.resolve() == report.resolve():
-        raise UsageError("--report", "be another file than --out", str(report), "Name another file")
+def _check_target(flag: str, path: Path, others: list[tuple[str, Path | None]], *, is_json: bool = False) -> None:
+    """Told before the training, not after it: nowhere to write, or over another file of this run."""
+    try:
+        is_other = path.exists() and not path.is_file()
+        has_folder = is_json or path.parent.is_dir()  # write_json makes its folder, and writes to a pipe or device
+        taken = [name for name, other in others if other is not None and other.resolve() == path.resolve()]
+    except OSError as error:
+        raise UsageError(flag, "be a file name", f"{str(path)[:80]} ({error.strerror})", "Name another file") from error
+    if path.is_dir() or not has_folder or (is_other and not is_json):
+        got = f"{path}, a folder, device or pipe" if is_other else f"{path} in a folder that does not exist"
+        raise UsageError(flag, "be a file name in an existing folder", got, "Make the folder, or name another file")
+    if taken:
+        raise UsageError(flag, f"be another file than {taken[0]}", str(path), "Name another file")
 
 
 def _refused(rows: dict[str, int]) -> list[str]:

@@ -240,7 +240,10 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except TypeError as error:
+        raise ValueError(f"random_state must be a whole number >= 0 or a generator; got {random_state!r}") from error
 
 
 def _check(name: str, value: object, expected: str, ok: bool) -> None:

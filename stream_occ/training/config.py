@@ -90,10 +90,11 @@ def load_training_config(path: Path | None, overrides: Mapping[str, Any] | None 
         data["data"] = [_beside(path, source) for source in data["data"]]
     for dotted, value in (overrides or {}).items():
         keys = tuple(dotted.split("."))
-        section = data
+        section: Any = data
         for key in keys[:-1]:
-            section = section.setdefault(key, {})
-        section[keys[-1]] = value
+            section = section.setdefault(key, {}) if isinstance(section, dict) else None
+        if isinstance(section, dict):  # else the file holds no section there, which the model refuses by its line
+            section[keys[-1]] = value
         flags[keys] = _FLAGS.get(dotted, "--" + keys[-1].replace("_", "-"))
     try:
         config = TrainingConfig.model_validate(_tuples(data))

@@ -298,6 +298,10 @@ def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: 
     left_out = (
         f"left out: {tally.n_falls} fall recordings, {tally.n_filtered} by filters, {tally.n_too_short} too short"
     )
+    remedy = "Record more normal activity"
+    if tally.refused_rows:
+        left_out += "; rows refused: " + ", ".join(f"{n} {reason}" for reason, n in tally.refused_rows.most_common())
+        remedy = "Correct the rows that were refused, or record more normal activity"
     amounts = (
         ("people", len({recording.person for recording in used}), limits.min_people),
         ("recordings", len(used), limits.min_recordings),
@@ -309,7 +313,7 @@ def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: 
                 "training data",
                 f"hold at least {least} normal {what}",
                 f"{n} ({left_out})",
-                "Record more normal activity",
+                remedy,
             )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stream_occ.artifacts import load_model, verify_model
+from stream_occ.artifacts import load_model, save_model, verify_model
 from stream_occ.cli import run
 
 FAST = ("--detector", "11NN", "--scaler", "z-score")
@@ -72,6 +73,24 @@ def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFix
     assert shown["metadata"]["calibration"]["held_out"] == "people"
 
 
+def test_inspect_shows_any_files_words_without_obeying_them(
+    recordings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file from elsewhere may hold anything as its training summary, and words that would steer a terminal."""
+    trained_model = load_model(trained(recordings))
+    out = recordings.parent / "other.occ"
+    X = np.zeros((1, len(trained_model.feature_set.NAMES)))
+    for training in ("none", [1], {"place\x1b[2J": "\x1b[31mred"}):
+        model = dataclasses.replace(trained_model, metadata={"training": training})
+        save_model(model, out, self_test_X=X, key=b"k" * 32)
+        capsys.readouterr()
+        assert run(["inspect", str(out), "--verify"]) == 0
+        printed = capsys.readouterr().out
+        assert "\x1b" not in printed
+        assert "Its signature was not checked: give --key-file." in " ".join(printed.split())
+    assert r"place\x1b[2J" in printed
+
+
 def test_damaged_model_is_one_line_and_exit_code_2(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback reaches the user."""
     out = trained(recordings)
@@ -128,6 +147,11 @@ def test_configuration_file_gives_the_data(recordings: Path, capsys: pytest.Capt
         (["--out", "m.occ", "--dataset", "csv"], "must be given in pairs; got 1 and 0"),
         (["--out", "no/m.occ", "--dataset", "csv", "--data", "."], "--out: must be a file name in an existing folder"),
         (["--out", "m.html", "--dataset", "csv", "--data", "."], "--report: must be another file than --out"),
+        (["--out", "m.occ", "--dataset", "csv", "--data", ".", "--json", "m.occ"], "--json: must be another file than"),
+        (["--out", "a.csv", "--dataset", "csv", "--data", "a.csv"], "--out: must be another file than --data"),
+        (["--out", "", "--dataset", "csv", "--data", "."], "--out: must be a file name in an existing folder"),
+        (["--out", "x" * 300, "--dataset", "csv", "--data", "."], "(File name too long)"),
+        (["--out", "m.occ", "--dataset", "csv", "--data", ".", "--people", ","], "--people: must hold at least one"),
         (["--out", "m.occ", "--dataset", "csv", "--data", ".", "--rate-hz", "40"], "rate_hz: must be above 40"),
         (
             ["--out", "m.occ", "--dataset", "csv", "--data", ".", "--threshold", "x"],

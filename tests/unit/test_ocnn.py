@@ -340,6 +340,7 @@ def test_seed_decides_everything() -> None:
         ({"omega": -0.1}, "omega must be"),
         ({"max_neighbors": 0}, "max_neighbors must be"),
         ({"n_inner_folds": 1}, "n_inner_folds must be"),
+        ({"random_state": "abc", "theta": "empirical"}, "random_state must be a whole number"),
     ],
 )
 def test_bad_parameters_are_named(parameters: dict[str, Any], said: str) -> None:

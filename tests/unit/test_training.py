@@ -144,6 +144,14 @@ def test_too_little_data_is_refused_with_what_was_left_out() -> None:
     assert "at least 1 normal people; got 0" in refusal([fall])
 
 
+def test_too_little_data_names_the_rows_that_were_refused() -> None:
+    """Decimal commas or NaN throughout leave no row: the remedy then is another one than to record more."""
+    source = Source([])
+    source.report.refuse("walk.csv", "wrong number of fields", 3000)
+    with pytest.raises(DataError, match=r"rows refused: 3000 wrong number of fields\)\. Correct the rows"):
+        train([source], config())
+
+
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
@@ -427,6 +435,15 @@ def test_mistake_in_the_configuration_is_named_by_line(tmp_path: Path, text: str
         load_training_config(file)
     assert str(caught.value).replace(": must", " must").startswith(f"{file}:{line}")
     assert words in str(caught.value).replace(": must", " must")
+
+
+@pytest.mark.parametrize("text", ["detector: JKNN", "detector: [1]", "detector: null", "detector: {params: 3}"])
+def test_flag_over_a_section_that_is_none_names_the_section(tmp_path: Path, text: str) -> None:
+    """A flag cannot be put into a text or a list: the file's line is told, as without the flag."""
+    file = tmp_path / "train.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"train\.yaml:1: detector.*must be a valid dictionary"):
+        load_training_config(file, {"detector.name": "11NN", "detector.params.theta": 1.0})
 
 
 def test_mistake_in_a_flag_is_named_by_flag() -> None:
