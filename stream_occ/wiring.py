@@ -62,14 +62,9 @@ class ClientId:
         path = folder / f"{instance}.client-id"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+", encoding="utf-8")
+            self._file = path.open("a+", encoding="utf-8", errors="replace")
         except OSError as error:
-            raise ServiceError(
-                str(path),
-                "be a file that can be written",
-                error.strerror or "an error",
-                "Set mqtt.client_id, or STATE_DIRECTORY",
-            ) from error
+            raise _not_writable(path, error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -85,9 +80,12 @@ class ClientId:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", kept):
             host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:24]
             kept = f"{instance[:24]}-{host}-{secrets.token_hex(4)}"
-            self._file.truncate(0)
-            self._file.write(kept + "\n")
-            self._file.flush()
+            try:
+                self._file.truncate(0)
+                self._file.write(kept + "\n")
+                self._file.flush()
+            except OSError as error:
+                raise _not_writable(path, error) from error
         return kept
 
     def release(self) -> None:
@@ -95,3 +93,8 @@ class ClientId:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _not_writable(path: Path, error: OSError) -> ServiceError:
+    got = error.strerror or "an error"
+    return ServiceError(str(path), "be a file that can be written", got, "Set mqtt.client_id, or STATE_DIRECTORY")

@@ -78,6 +78,26 @@ def test_client_id_is_kept_from_start_to_start_and_held_by_one(tmp_path: Path) -
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_damaged_client_id_is_made_anew(tmp_path: Path) -> None:
+    """Bytes that are no text cost the old id, not the service."""
+    file = tmp_path / "c.yaml"
+    file.write_text("inputs: [{pattern: 'a/{device}'}]\n")
+    (tmp_path / "stream_occ-edge.client-id").write_bytes(b"\xff\xfe")
+    made = ClientId(load_config(file, {}), tmp_path)
+    made.release()
+    assert made.value.startswith("stream_occ-edge-")
+    assert (tmp_path / "stream_occ-edge.client-id").read_text() == made.value + "\n"
+
+
+def test_client_id_that_cannot_be_kept_is_an_error_of_one_line(tmp_path: Path) -> None:
+    """/dev/full takes nothing, as a full disk does."""
+    file = tmp_path / "c.yaml"
+    file.write_text("inputs: [{pattern: 'a/{device}'}]\n")
+    (tmp_path / "stream_occ-edge.client-id").symlink_to("/dev/full")
+    with pytest.raises(ServiceError, match=r"stream_occ-edge\.client-id: must be a file that can be written; got"):
+        ClientId(load_config(file, {}), tmp_path)
+
+
 def test_options_carry_the_secret_of_the_configuration(tmp_path: Path) -> None:
     """Host, bounds and the password from its file."""
     (tmp_path / "secret").write_text("hunter2\n")
