@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -13,6 +14,8 @@ from typing import IO
 from stream_occ.config import Config, MqttConfig
 from stream_occ.errors import ServiceError
 from stream_occ.mqtt import MqttOptions
+
+MAX_ID_CHARACTERS = 1024  # far more than an id and its line end: whatever else the file is, it is not read whole
 
 
 def link_options(config: Config, client_id: str) -> MqttOptions:
@@ -76,7 +79,7 @@ class ClientId:
                 "Stop it, or give this one its own mqtt.instance or mqtt.client_id",
             ) from error
         self._file.seek(0)
-        kept = self._file.read().strip()
+        kept = self._file.read(MAX_ID_CHARACTERS).strip()
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", kept):
             host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:24]
             kept = f"{instance[:24]}-{host}-{secrets.token_hex(4)}"
@@ -85,6 +88,8 @@ class ClientId:
                 self._file.write(kept + "\n")
                 self._file.flush()
             except OSError as error:
+                with contextlib.suppress(OSError):  # closing writes once more
+                    self.release()
                 raise _not_writable(path, error) from error
         return kept
 
