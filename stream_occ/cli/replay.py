@@ -40,13 +40,17 @@ def command(
     synthetic: Annotated[
         int | None, typer.Option("--synthetic", metavar="N", min=1, help="N synthetic wearers in place of a data set.")
     ] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Synthetic: length of the lives.")] = 10.0,
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0.1, max=10_080, help="Synthetic: length of the lives.")
+    ] = 10.0,
     fall_count: Annotated[int, typer.Option("--fall-count", min=0, help="Synthetic: falls of each wearer.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Synthetic: the same seed gives the same lives.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Synthetic: the same seed gives the same lives.")] = 0,
     speed: Annotated[float, typer.Option("--speed", help="1 is real time.")] = 1.0,
     loop: Annotated[bool, typer.Option("--loop", help="Start over at the end, until Ctrl-C.")] = False,
     batch_s: Annotated[float, typer.Option("--batch-s", min=0.005, max=10, help="Samples a message, s.")] = 0.25,
-    pause_s: Annotated[float, typer.Option("--pause-s", min=0.001, help="Between two recordings, s.")] = 2.0,
+    pause_s: Annotated[
+        float, typer.Option("--pause-s", min=0.001, max=86_400, help="Between two recordings, s.")
+    ] = 2.0,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
     ] = None,

@@ -257,3 +257,14 @@ def test_progress_is_silent_where_stderr_is_no_terminal(capsys: pytest.CaptureFi
     with _common.progress() as report:
         report("Reading recordings", 1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seed", "-1"), ("--minutes", "inf"), ("--minutes", "1e9"), ("--pause-s", "inf")]
+)
+def test_replay_refuses_numbers_that_would_fill_the_memory_or_never_end(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A life without end is drawn before it is played."""
+    assert run(["replay", "--synthetic", "1", "--port", "1", option, value]) == 2
+    assert option in capsys.readouterr().err
