@@ -67,12 +67,9 @@ class Dataset:
         self._trials = loader.find(tree, variant, self.report)
         self._found_notes = list(self.report.notes)
         if not self._trials:
-            raise DataError(
-                str(tree.path),
-                f"hold files of {name} ({loader.LAYOUT})",
-                f"{len(tree.names)} other files",
-                "Check --data",
-            )
+            why = f" ({self.report.notes[0]})" if self.report.notes else ""
+            got = f"{len(tree.names)} other files{why}"
+            raise DataError(str(tree.path), f"hold files of {name} ({loader.LAYOUT})", got, "Check --data")
 
     @property
     def n_files(self) -> int:

@@ -82,6 +82,10 @@ def _parse(file: str, data: bytes) -> Table:
     report = LoadReport(name)
     lines = [line for line in decode_text(data, file, report).splitlines() if line.strip()]
     names, rows = _keel_header(lines, file) if file.lower().endswith(".dat") else _csv_header(lines, file)
+    if not names:
+        raise DataError(
+            file, "have features before the label", "none", "Separate columns by commas, as docs/datasets.md"
+        )
     columns = [*(Column(f"x{i}", float) for i in range(len(names))), Column("label", _parse_label)]
     table = parse_rows(rows, columns, file=file, report=report)
     X = stack(table, [column.name for column in columns[:-1]])

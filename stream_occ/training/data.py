@@ -307,6 +307,8 @@ def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: 
         ("recordings", len(used), limits.min_recordings),
         ("windows", sum(recording.n_windows for recording in used), limits.min_windows),
     )
+    if tally.notes:
+        left_out += f"; {tally.notes[0]}"
     for what, n, least in amounts:
         if n < least:
             raise DataError(

@@ -107,6 +107,13 @@ def test_folder_without_any_recording_is_refused(tmp_path: Path) -> None:
         open_dataset("csv", tmp_path)
 
 
+def test_file_of_other_separators_is_refused_with_its_reason(tmp_path: Path) -> None:
+    """Semicolons between columns: the line says what is wrong with the file, not only that none was found."""
+    (tmp_path / "a.csv").write_text("t_ms;acc_x_g;acc_y_g\n0;0;1\n")
+    with pytest.raises(DataError, match=r"got 1 other files \(a\.csv: .* no column of a recording in its first line"):
+        open_dataset("csv", tmp_path)
+
+
 def test_other_csv_beside_recordings_is_a_note(tmp_path: Path) -> None:
     """A list of participants beside the recordings is named and passed over."""
     write(tmp_path / "people.csv", "name,age", "ann,80")

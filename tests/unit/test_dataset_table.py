@@ -89,6 +89,15 @@ def test_what_is_no_table_is_one_line(tmp_path: Path, name: str, text: str, mess
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.csv", "1;2;0\n3;4;1\n"), ("b.csv", "0\n1\n"), ("c.dat", "@data\n1,positive\n")]
+)
+def test_table_without_features_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+    """Semicolons between columns, or a label alone, leave no feature."""
+    with pytest.raises(DataError, match="must have features before the label; got none"):
+        load_table(write(tmp_path, name, text))
+
+
 def test_folder_of_several_tables_is_ambiguous(tmp_path: Path) -> None:
     """One table in a folder is taken; of two, none is guessed."""
     write(tmp_path, "a.dat", KEEL)

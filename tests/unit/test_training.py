@@ -150,6 +150,9 @@ def test_too_little_data_names_the_rows_that_were_refused() -> None:
     source.report.refuse("walk.csv", "wrong number of fields", 3000)
     with pytest.raises(DataError, match=r"rows refused: 3000 wrong number of fields\)\. Correct the rows"):
         train([source], config())
+    source.report.note("walk.csv", "passed over")
+    with pytest.raises(DataError, match=r"wrong number of fields; walk\.csv: passed over\)"):
+        train([source], config())
 
 
 @pytest.mark.parametrize(
