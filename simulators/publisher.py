@@ -18,7 +18,7 @@ class Publisher:
     """Publishes `publisher(device_id, payload)` on the topic pattern; waits while too much is not yet acknowledged.
 
     Use as a context manager: entering connects, leaving waits for the last acknowledgements and disconnects. Raises
-    ServiceError where the broker cannot be reached within timeout_s, or stops acknowledging for that long.
+    ServiceError where the broker cannot be reached within timeout_s, stops acknowledging or is away for that long.
     """
 
     def __init__(self, options: MqttOptions, topic: str = TOPIC, *, timeout_s: float = 10.0) -> None:
@@ -27,6 +27,7 @@ class Publisher:
         self._timeout_s = timeout_s
         self._where = f"broker {options.host}:{options.port}"
         self._link = MqttLink(options)
+        self._connected_s = 0.0
 
     def __enter__(self) -> Publisher:
         self._link.start()
@@ -47,6 +48,10 @@ class Publisher:
 
     def __call__(self, device_id: str, payload: bytes) -> None:
         """Hands one message over."""
+        if self._link.is_connected:
+            self._connected_s = time.monotonic()
+        elif time.monotonic() - self._connected_s > self._timeout_s:
+            raise self._lost("be back")
         self._wait_while_full()
         if not self._link.publish(self._topic.format(device=device_id), payload, qos=1, is_retained=False):
             raise self._lost("take a message")

@@ -11,6 +11,7 @@ REST_RELATIVE_STD = 0.02
 REST_STD_MS2 = 0.15
 # Cheap accelerometers are off by 50 to 80 mg an axis at rest (MPU-6050 data sheet): 12 % of g holds that in one axis.
 GRAVITY_TOLERANCE = 0.12
+_CHUNK = 256
 
 # What |a| at rest would be under the usual mistakes, in m/s2 as decoded.
 _MISTAKES: tuple[tuple[str, float], ...] = (
@@ -23,9 +24,11 @@ _MISTAKES: tuple[tuple[str, float], ...] = (
 
 def rest_magnitude_ms2(signals: FloatArray) -> FloatArray:
     """Mean |a| (n,) of the windows (n, 6, m) that are at rest, m/s2; NaN for those that are not."""
-    acc = signals[:, :3]
-    norm = np.ascontiguousarray(np.sqrt(acc[:, 0] ** 2 + acc[:, 1] ** 2 + acc[:, 2] ** 2))
-    mean, std = norm.mean(axis=-1), norm.std(axis=-1)
+    mean, std = np.empty(len(signals)), np.empty(len(signals))
+    for start in range(0, len(signals), _CHUNK):  # windows overlap: all their samples at once would be many copies
+        acc = signals[start : start + _CHUNK, :3]
+        norm = np.ascontiguousarray(np.sqrt(acc[:, 0] ** 2 + acc[:, 1] ** 2 + acc[:, 2] ** 2))
+        mean[start : start + _CHUNK], std[start : start + _CHUNK] = norm.mean(axis=-1), norm.std(axis=-1)
     at_rest = std < np.maximum(REST_RELATIVE_STD * mean, REST_STD_MS2 * (mean < STANDARD_GRAVITY_MS2 / 2))
     rest: FloatArray = np.where(at_rest, mean, np.nan)
     return rest

@@ -37,10 +37,11 @@ TRAINED = ("2", "3")
 TESTED = (("4", "BSC", "1"), ("4", "JOG", "1"), ("4", "CSI", "1"))
 CONFIGS = {
     "working": {"detector": {"name": "working", "params": {"n_estimators": 7}}},
-    "JKNN": {"detector": {"name": "JKNN"}},
+    "JKNN": {"detector": {"name": "JKNN"}, "threshold": {"rule": "quantile"}},  # theta 1 rejects both people's windows
     "11NN(theta)-RP": {
         "detector": {"name": "11NN(theta)-RP", "params": {"n_estimators": 9}},
         "threshold": {"rule": "detector"},  # votes of nine members have too few values for a quantile of .99
+        "train_hop_s": 2.5,  # beside windows that overlap by nine tenths, another person's are all rejected
     },
 }
 SHORT_ACTIVITIES = ("JOG", "JUM", "STU", "STN", "SCH", "CSI", "CSO")

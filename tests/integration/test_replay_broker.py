@@ -175,3 +175,23 @@ def test_broker_that_dies_is_noticed(broker: Broker) -> None:
     ):
         replay(life, until_broken, load_codec("json"), speed=float("inf"))
     assert n_sent < 20 + 200 + 1
+
+
+def test_slow_replay_notices_a_dead_broker_long_before_its_queue_is_full(broker: Broker) -> None:
+    """A few messages a second: a broker that stays away ends the replay after timeout_s."""
+    n_sent = 0
+
+    def send_until_lost(publisher: Publisher) -> None:
+        nonlocal n_sent
+        publisher("w1", b"{}")
+        broker.stop(kill=True)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            publisher("w1", b"{}")
+            n_sent += 1
+            time.sleep(0.1)
+
+    options = MqttOptions("127.0.0.1", broker.port, "slow-replay")
+    with pytest.raises(ServiceError, match="be back within 1 s"), Publisher(options, timeout_s=1.0) as publisher:
+        send_until_lost(publisher)
+    assert 0 < n_sent < 30
