@@ -3,7 +3,8 @@
 This is the first engine. The full life cycle (suspected, checking, pending, acknowledged, cancelled, ...) is a longer
 table in the same place: a row says what a state makes of a signal.
 
-Time is that of the samples. Without samples nothing clears: a device that falls silent leaves its alert open.
+Time is that of the samples. Without samples nothing clears: a device that falls silent leaves its alert open. A burst
+inside an open alert may be another fall, so it is told anew, at most every `refractory_s`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from uuid import UUID, uuid5
 from stream_occ.samples import NS_PER_S, Alert, AlertState, Decision
 
 _ALERT_NAMESPACE = UUID("6f0c64a5-5a0e-4a57-9d2b-3f0a1c8f5e10")
+QUIET_STEP_NS = 5 * NS_PER_S  # the most that one normal window adds to the quiet: a hole in the stream is no quiet
+FLAG_MEMORY_NS = 3600 * NS_PER_S  # a flag from before a longer silence is another day's
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,9 @@ class EventPolicy:
     """When alerts begin and end.
 
     k, n: an alert is raised when k of the last n windows are flagged, 1 <= k <= n.
-    clear_after_s > 0: it is resolved when the last flagged window lies this far back and normal ones came since, s.
-    refractory_s >= 0: a burst within this time of the last flagged window of a resolved alert re-opens that alert, s.
+    clear_after_s > 0: it is resolved after so much time in normal windows without a flagged one between, s.
+    refractory_s >= 0: a burst in an open alert is told (seq + 1) when the last change lies this far back; a burst
+    within this time of the resolution re-opens the alert in place of a new one, s.
     """
 
     k: int = 2
@@ -39,82 +43,95 @@ Signal = Literal["burst", "flagged", "normal", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
-    """The latest alert of a device: open, or resolved and still able to be re-opened."""
+    """The latest alert of a device: open, or resolved and still able to be re-opened. t_told_ns: its last change."""
 
     alert_id: str
     seq: int
     t_first_ns: int
     t_last_flagged_ns: int
+    t_told_ns: int
     n_flagged: int
     peak_score: float
 
 
 @dataclass(frozen=True, slots=True)
 class EventState:
-    """Where one device's alerts stand. recent: (end of window ns, flagged) of the last n decisions."""
+    """Where one device's alerts stand.
+
+    recent: (end of window ns, flagged) of the last n decisions; quiet_ns: time in normal windows since the last flag.
+    """
 
     state: State = "normal"
     recent: tuple[tuple[int, bool], ...] = ()
+    quiet_ns: int = 0
     alert: OpenAlert | None = None
 
 
 def push(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
     """The state after one more decision of the device, and the change of an alert that it makes, if any."""
     state = _remember(state, decision, policy)
-    signal = _signal(state, decision, policy)
-    if state.state == "alarm" and signal in ("burst", "flagged") and state.alert is not None:
-        state = replace(state, alert=_grown(state.alert, decision))
-    row = _TABLE.get((state.state, signal))
-    if row is None:
-        return state, None
-    return row(state, decision, policy)
+    row = _TABLE.get((state.state, _signal(state, decision, policy)))
+    return (state, None) if row is None else row(state, decision, policy)
 
 
 def _remember(state: EventState, decision: Decision, policy: EventPolicy) -> EventState:
-    """Adds the decision to the last n; a flag from before a long silence no longer counts."""
-    horizon_ns = decision.t_end_ns - round(max(policy.refractory_s, 1.0) * NS_PER_S)
-    kept = tuple(entry for entry in state.recent if entry[0] >= horizon_ns)
-    recent = (*kept, (decision.t_end_ns, decision.label == "outlier"))
+    """Adds the decision to the last n and to the quiet."""
+    is_flagged = decision.label == "outlier"
+    recent = state.recent
+    step_ns = decision.t_end_ns - recent[-1][0] if recent else 0
+    if abs(step_ns) > FLAG_MEMORY_NS:
+        recent = ()
+    quiet_ns = 0 if is_flagged else state.quiet_ns + min(max(step_ns, 0), QUIET_STEP_NS)
     alert = state.alert
-    if alert is not None and decision.t_end_ns < alert.t_last_flagged_ns:  # the clock was set back: quiet starts anew
-        alert = replace(alert, t_last_flagged_ns=decision.t_end_ns)
-    return replace(state, recent=recent[-policy.n :], alert=alert)
+    if alert is not None and decision.t_end_ns < alert.t_told_ns:  # the clock was set back
+        alert = replace(alert, t_told_ns=decision.t_end_ns)
+    recent = (*recent, (decision.t_end_ns, is_flagged))[-policy.n :]
+    return replace(state, recent=recent, quiet_ns=quiet_ns, alert=alert)
 
 
 def _signal(state: EventState, decision: Decision, policy: EventPolicy) -> Signal:
     if decision.label == "outlier":
         return "burst" if sum(flagged for _, flagged in state.recent) >= policy.k else "flagged"
-    if state.alert is not None:
-        quiet_ns = decision.t_end_ns - state.alert.t_last_flagged_ns
-        if quiet_ns >= policy.clear_after_s * NS_PER_S:
-            return "quiet"
-    return "normal"
+    return "quiet" if state.quiet_ns >= policy.clear_after_s * NS_PER_S else "normal"
 
 
 def _raise(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert]:
-    """normal -> alarm: the earlier alert again where the burst follows it closely, else a new one."""
+    """normal -> alarm: the earlier alert again where the burst follows its resolution closely, else a new one."""
     earlier = state.alert
     flagged_ns = [t_ns for t_ns, flagged in state.recent if flagged]
-    if earlier is not None and 0 <= flagged_ns[0] - earlier.t_last_flagged_ns <= policy.refractory_s * NS_PER_S:
-        alert = replace(_grown(earlier, decision), seq=earlier.seq + 1)
-        reasons: tuple[str, ...] = ("k_of_n", "reopened")
-    else:
-        alert_id = str(uuid5(_ALERT_NAMESPACE, f"{decision.device_id}/{decision.t_end_ns}"))
-        alert = OpenAlert(alert_id, 0, flagged_ns[0], decision.t_end_ns, len(flagged_ns), decision.score)
-        reasons = ("k_of_n",)
-    return replace(state, state="alarm", alert=alert), _alert(alert, decision, "alarm", reasons)
+    if earlier is not None and decision.t_end_ns - earlier.t_told_ns <= policy.refractory_s * NS_PER_S:
+        return _tell(replace(state, alert=_grown(earlier, decision)), decision, "alarm", ("k_of_n", "reopened"))
+    alert_id = str(uuid5(_ALERT_NAMESPACE, f"{decision.device_id}/{decision.t_end_ns}"))
+    t_ns = decision.t_end_ns
+    alert = OpenAlert(alert_id, -1, flagged_ns[0], t_ns, t_ns, len(flagged_ns), decision.score)
+    return _tell(replace(state, alert=alert), decision, "alarm", ("k_of_n",))
+
+
+def _grow(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
+    """alarm, one more flagged window."""
+    assert state.alert is not None
+    return replace(state, alert=_grown(state.alert, decision)), None
+
+
+def _again(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
+    """alarm, another burst: told where the last change is not fresh."""
+    state, _ = _grow(state, decision, policy)
+    assert state.alert is not None
+    if decision.t_end_ns - state.alert.t_told_ns < policy.refractory_s * NS_PER_S:
+        return state, None
+    return _tell(state, decision, "alarm", ("k_of_n", "again"))
 
 
 def _resolve(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert]:
     """alarm -> normal after quiet."""
-    assert state.alert is not None
-    alert = replace(state.alert, seq=state.alert.seq + 1)
-    return replace(state, state="normal", alert=alert), _alert(alert, decision, "resolved", ("quiet",))
+    return _tell(state, decision, "resolved", ("quiet",))
 
 
-_Action = Callable[[EventState, Decision, EventPolicy], tuple[EventState, Alert]]
+_Action = Callable[[EventState, Decision, EventPolicy], tuple[EventState, Alert | None]]
 _TABLE: dict[tuple[State, Signal], _Action] = {
     ("normal", "burst"): _raise,
+    ("alarm", "flagged"): _grow,
+    ("alarm", "burst"): _again,
     ("alarm", "quiet"): _resolve,
 }
 
@@ -122,10 +139,20 @@ _TABLE: dict[tuple[State, Signal], _Action] = {
 def _grown(alert: OpenAlert, decision: Decision) -> OpenAlert:
     return replace(
         alert,
-        t_last_flagged_ns=max(alert.t_last_flagged_ns, decision.t_end_ns),
+        t_last_flagged_ns=decision.t_end_ns,
         n_flagged=alert.n_flagged + 1,
         peak_score=max(alert.peak_score, decision.score),
     )
+
+
+def _tell(
+    state: EventState, decision: Decision, becomes: AlertState, reasons: tuple[str, ...]
+) -> tuple[EventState, Alert]:
+    """The next change of the state's alert, and the state that remembers it."""
+    assert state.alert is not None
+    alert = replace(state.alert, seq=state.alert.seq + 1, t_told_ns=decision.t_end_ns)
+    state = replace(state, state="alarm" if becomes == "alarm" else "normal", alert=alert)
+    return state, _alert(alert, decision, becomes, reasons)
 
 
 def _alert(alert: OpenAlert, decision: Decision, state: AlertState, reasons: tuple[str, ...]) -> Alert:

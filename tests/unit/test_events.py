@@ -101,3 +101,32 @@ def test_clock_set_back_does_not_keep_an_alert_open_for_good():
     _, state = play([1, 1], start_s=100_000.0)
     made, _ = play([0] * 15, start_s=0.0, state=state)
     assert [(t, s) for t, s, _, _ in made] == [(10.0, "resolved")]
+
+
+def test_second_fall_in_an_open_alert_is_told() -> None:
+    """A burst refractory_s after the last change is a change of the same alert, with its seq: never silence."""
+    made, _ = play([1, 1] + [0] * 5 + [1, 1] + [0] * 5, policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=5.0))
+    assert [(t, s, n) for t, s, n, _ in made] == [(1.0, "alarm", 0), (8.0, "alarm", 1)]
+    assert made[1][3].alert_id == made[0][3].alert_id
+    assert made[1][3].reasons == ("k_of_n", "again")
+
+
+def test_long_burst_is_told_once_in_refractory_s() -> None:
+    """Ten flagged seconds with refractory_s 4 make three messages, not nine."""
+    made, _ = play([1] * 10, policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=4.0))
+    assert [(t, n) for t, _, n, _ in made] == [(1.0, 0), (5.0, 1), (9.0, 2)]
+
+
+def test_silence_is_no_quiet() -> None:
+    """One normal window after an hour without samples does not resolve: a normal window vouches for 5 s at most."""
+    _, state = play([1, 1])
+    made, state = play([0], start_s=3000.0, state=state)
+    assert (made, state.state) == ([], "alarm")
+    made, _ = play([0] * 8, start_s=3001.0, state=state)
+    assert [(t, s) for t, s, _, _ in made] == [(3005.0, "resolved")]
+
+
+def test_burst_is_seen_at_any_hop_and_without_refractory_time() -> None:
+    """Windows 2.5 s apart and refractory_s 0 raise as any other."""
+    made, _ = play([1, 1], policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=0.0), hop_s=2.5)
+    assert [s for _, s, _, _ in made] == ["alarm"]

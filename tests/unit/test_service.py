@@ -140,7 +140,7 @@ def test_end_works_off_what_waits() -> None:
 
 def test_alert_is_announced_kept_while_open_and_emptied_when_it_clears() -> None:
     """event: QoS 1, not retained; alert: QoS 1, retained; state follows at once."""
-    bench = Bench(events={"k": 2, "n": 3, "clear_after_s": 2.0, "refractory_s": 0.0})
+    bench = Bench(events={"k": 2, "n": 3, "clear_after_s": 2.0, "refractory_s": 60.0})
     bench.send(40)
     bench.send(20, first=40, knock=True)
     bench.run()
