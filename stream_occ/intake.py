@@ -35,6 +35,9 @@ class DeviceRecord:
     refused: Counter[str] = field(default_factory=Counter)
     fault_seen_s: dict[str, float] = field(default_factory=dict)
     odd_samples: dict[str, int] = field(default_factory=dict)
+    n_decided: int = 0
+    decided_s: float | None = None
+    unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
     open_alert: Alert | None = None
     shown: tuple[str, tuple[str, ...]] | None = None
     state_due_s: float = 0.0

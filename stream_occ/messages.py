@@ -51,7 +51,9 @@ class Message(BaseModel):
 class StateMessage(Message):
     """<prefix>/<device>/state, retained: how the device is and what was last seen of it."""
 
-    state: Literal["waiting", "normal"] | AlertState = Field(description="waiting: no window scored yet")
+    state: Literal["waiting", "normal"] | AlertState = Field(
+        description="waiting: no trusted window was scored of late"
+    )
     score: Finite | None = Field(description="score of the last window, high = abnormal; null before the first")
     threshold: Finite = Field(description="a window whose score is above it is an outlier")
     rate_hz: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="measured sampling rate, Hz")

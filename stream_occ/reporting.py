@@ -23,6 +23,7 @@ from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision
 from stream_occ.scoring import Model
 
 RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
+MAX_UNSENT = 1000  # events and alerts of a device that wait for room in the outgoing queue; then the oldest go
 FAULTY_SAMPLES = ("gap", "clock_reset", "late", "unscorable")  # doubled and interpolated samples are everyday
 
 
@@ -34,6 +35,7 @@ class Reporter:
         self._output = config.output
         self._topics = topics
         self._model = model
+        self._scored_within_s = max(self._output.offline_after_s, model.window_s + 2 * model.hop_s)
 
     def decisions(self, decisions: Sequence[Decision]) -> None:
         """One score message a window, where wanted."""
@@ -46,13 +48,15 @@ class Reporter:
         """A change of an alert: the event, and the retained alert, emptied where it is closed."""
         is_open = alert.state in OPEN_ALERT_STATES
         record.open_alert = alert if is_open else None
-        event = event_message(alert).to_payload()
-        self._link.publish(self._topics.event(alert.device_id), event, qos=1, is_retained=False)
+        record.unsent.append((self._topics.event(alert.device_id), event_message(alert).to_payload(), False))
         retained = alert_message(alert).to_payload() if is_open else b""
-        self._link.publish(self._topics.alert(alert.device_id), retained, qos=1, is_retained=True)
+        record.unsent.append((self._topics.alert(alert.device_id), retained, True))
+        del record.unsent[:-MAX_UNSENT]
+        self._send(record)
 
     def device(self, device_id: str, record: DeviceRecord, state: DeviceState | None, now_s: float) -> None:
-        """Availability and state, where they changed or are due."""
+        """What could not be handed over before; availability and state, where they changed or are due."""
+        self._send(record)
         is_online = record.data_s is not None and now_s - record.data_s <= self._output.offline_after_s
         is_first = record.shown is None
         if is_online != record.is_online or is_first:
@@ -87,6 +91,14 @@ class Reporter:
         """The service's own counters."""
         self._retained(self._topics.counters, message.to_payload())
 
+    def _send(self, record: DeviceRecord) -> None:
+        """Hands events and alerts over in their order; what the link has no room for waits for the next slice."""
+        while record.unsent:
+            topic, payload, is_retained = record.unsent[0]
+            if not self._link.publish(topic, payload, qos=1, is_retained=is_retained):
+                return
+            del record.unsent[0]
+
     def _retained(self, topic: str, payload: bytes) -> None:
         if self._link.is_connected:
             self._link.publish(topic, payload, qos=1, is_retained=True)
@@ -94,23 +106,31 @@ class Reporter:
     def _state(self, record: DeviceRecord, state: DeviceState | None, now_s: float) -> StateMessage:
         last = None if state is None else state.last
         rate_hz = None if state is None else state.resampler.measured_rate_hz
+        is_scored = self._is_scored(record, state, now_s)
         if record.open_alert is not None:
             name: str = record.open_alert.state
         else:
-            name = "waiting" if last is None else "normal"
+            name = "normal" if is_scored and not (state and state.faults) else "waiting"
         return StateMessage(
             state=name,  # type: ignore[arg-type]
             score=None if last is None else last.score,
             threshold=self._model.threshold,
             rate_hz=None if rate_hz is None else round(rate_hz, 3),
             last_seen=None if record.data_ns is None else instant(record.data_ns),
-            faults=self._faults(record, state, rate_hz, now_s),
+            faults=self._faults(record, state, rate_hz, now_s, is_scored),
             counters=_counters(record, state),
             model=self._model.model_id,
         )
 
+    def _is_scored(self, record: DeviceRecord, state: DeviceState | None, now_s: float) -> bool:
+        """True while windows get their verdicts: without one for longer than a window there is no normal either."""
+        n_decided = 0 if state is None else state.n_windows - state.n_unscorable
+        if n_decided != record.n_decided:
+            record.n_decided, record.decided_s = n_decided, now_s
+        return record.decided_s is not None and now_s - record.decided_s <= self._scored_within_s
+
     def _faults(
-        self, record: DeviceRecord, state: DeviceState | None, rate_hz: float | None, now_s: float
+        self, record: DeviceRecord, state: DeviceState | None, rate_hz: float | None, now_s: float, is_scored: bool
     ) -> tuple[str, ...]:
         if state is not None:
             for name, n in _odd_samples(state).items():
@@ -126,6 +146,8 @@ class Reporter:
             faults.add("rate_mismatch")
         if not record.is_online:
             faults.add("no_data")
+        elif not is_scored and now_s - record.since_s > self._scored_within_s:
+            faults.add("not_scored")
         return tuple(sorted(faults))
 
 

@@ -22,7 +22,7 @@ from stream_occ.inbox import Inbox, Link, Received
 from stream_occ.intake import Intake
 from stream_occ.messages import CountersMessage, Topics, instant
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
-from stream_occ.pipeline import Pipeline, PipelineState
+from stream_occ.pipeline import Pipeline
 from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import Alert, Decision, SampleBlock
@@ -33,6 +33,7 @@ log = logging.getLogger("stream_occ.service")
 
 FORGET_INTERVAL_S = 60.0
 WATCH_INTERVAL_S = 0.2
+MAX_FAILED_SLICES = 5
 WORKER_SILENCE_S = 60.0  # a slice takes well below a second; a worker that does not end one is stuck
 # Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
 # minutes and gigabytes. More waits for the next slice, which then begins at once.
@@ -93,10 +94,10 @@ class Service:
         known = [block for block in blocks if block.device_id in self.intake.devices]
         decisions, alerts = self._step(_joined(known), now_ns, now_s)
         self.n_windows += len(decisions)
-        self._reporter.decisions(decisions)
-        for alert in alerts:
+        for alert in alerts:  # before anything else that may fail: the pipeline will not say them again
             self._reporter.alert(alert, self.intake.devices[alert.device_id])
             log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
+        self._reporter.decisions(decisions)
         self._report(now_s)
 
     def close(self) -> None:
@@ -147,8 +148,8 @@ class Service:
     def _drop_forgotten(self) -> None:
         if self.intake.forgotten:
             gone = [name for name in self.intake.forgotten if name not in self.intake.devices]
-            self._state = PipelineState({n: s for n, s in self._state.devices.items() if n not in set(gone)})
             for device_id in gone:
+                self._state = self._state.without(device_id)
                 self._reporter.forget(device_id)
             self.intake.forgotten.clear()
 
@@ -276,7 +277,10 @@ class _Watchdog:
 
 
 class _Worker(threading.Thread):
-    """Runs a slice every slice_s; an error in one slice is logged and does not end it."""
+    """Runs a slice every slice_s; an error in one is logged, but after MAX_FAILED_SLICES in a row the thread ends.
+
+    A service whose slices all fail must not look alive: the dead thread ends it with an error.
+    """
 
     def __init__(self, service: Service, slice_s: float) -> None:
         super().__init__(name="worker", daemon=True)
@@ -291,12 +295,15 @@ class _Worker(threading.Thread):
         return time.monotonic() - self._beat_s
 
     def run(self) -> None:
-        while not self._is_stopping.is_set():
+        n_failed = 0
+        while not self._is_stopping.is_set() and n_failed < MAX_FAILED_SLICES:
             started_s = self._beat_s = time.monotonic()
             try:
                 self._service.run_slice()
+                n_failed = 0
             except Exception:
-                log.exception("slice failed")
+                n_failed += 1
+                log.exception("slice failed, %d in a row", n_failed)
             if not self._service.is_behind:
                 self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
 

@@ -37,7 +37,7 @@ def test_walking_is_normal_and_tumbling_raises_one_alert_that_is_retained_until_
     broker: Broker, model_file: Path, tmp_path: Path
 ) -> None:
     """State, availability, score, event and alert topics follow a device from its first message to a cleared alert."""
-    events = {"k": 2, "n": 3, "clear_after_s": 5.0, "refractory_s": 0.0}
+    events = {"k": 2, "n": 3, "clear_after_s": 5.0, "refractory_s": 60.0}
     detector = Detector(tmp_path, broker.port, model_file, events=events, output={"publish_score": True})
     with Watcher(broker.port) as watcher, detector:
         t0 = now_ns()

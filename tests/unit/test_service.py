@@ -14,7 +14,7 @@ from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Inbox, Received
 from stream_occ.samples import NS_PER_S, SampleBlock
-from stream_occ.service import Clock, Service, _Watchdog
+from stream_occ.service import Clock, Service, _Watchdog, _Worker
 from tests.unit.toy_model import toy_model
 
 T0_NS = 1_700_000_000 * NS_PER_S
@@ -402,3 +402,66 @@ def test_dead_and_stuck_threads_end_the_service(link: Any, worker: Any, message:
     else:
         with pytest.raises(ServiceError, match=message):
             watchdog.check()
+
+
+def test_wearer_whom_nobody_scores_is_not_called_normal() -> None:
+    """Samples that come too late for a window: waiting, with the fault not_scored, and normal again with good ones."""
+    bench = Bench()
+    bench.send(50)
+    bench.run()
+    assert bench.state()["state"] == "normal"
+    for _ in range(6):
+        bench.send(10)  # all late
+        bench.run(10.0)
+    assert bench.link.retained["stream_occ/w1/availability"] == b"online"
+    assert bench.state()["state"] == "waiting"
+    assert "not_scored" in bench.state()["faults"]
+    bench.send(50, first=50)
+    bench.run()
+    assert bench.state()["state"] == "normal"
+    assert "not_scored" not in bench.state()["faults"]
+
+
+def test_silent_wearer_is_not_called_normal() -> None:
+    """Offline devices were `normal` for ever: what was true of the last window is no state of the wearer."""
+    bench = Bench()
+    bench.send(50)
+    bench.run()
+    bench.run(1000.0)
+    assert (bench.state()["state"], bench.state()["faults"]) == ("waiting", ["no_data"])
+
+
+def test_alert_without_room_in_the_queue_is_sent_when_there_is() -> None:
+    """Event and retained alert wait, in their order, and are not forgotten."""
+    bench = Bench()
+    publish, is_full = bench.link.publish, True
+
+    def full(topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+        if is_full and topic.endswith(("/event", "/alert")):
+            return False
+        return publish(topic, payload, qos=qos, is_retained=is_retained)
+
+    bench.link.publish = full  # type: ignore[method-assign]
+    bench.send(50, knock=True)
+    bench.run()
+    assert bench.state()["state"] == "alarm"
+    assert bench.link.of("stream_occ/w1/event") == []
+    is_full = False
+    bench.run(0.1)
+    [event] = bench.link.of("stream_occ/w1/event")
+    [alert] = bench.link.of("stream_occ/w1/alert")
+    assert event["alert_id"] == alert["alert_id"]
+
+
+def test_service_whose_slices_all_fail_does_not_look_alive() -> None:
+    """The worker's thread ends after five failures in a row, which ends the service with an error."""
+    bench = Bench()
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    bench.service.run_slice = fail  # type: ignore[method-assign]
+    worker = _Worker(bench.service, 0.001)
+    worker.start()
+    worker.join(10.0)
+    assert not worker.is_alive()
