@@ -26,7 +26,7 @@ class EventPolicy:
     """When alerts begin and end.
 
     k, n: an alert is raised when k of the last n windows are flagged, 1 <= k <= n.
-    clear_after_s > 0: it is resolved after so much time in normal windows without a flagged one between, s.
+    clear_after_s > 0: it is resolved after so much time in normal windows without another burst between, s.
     refractory_s >= 0: a burst in an open alert is told (seq + 1) when the last change lies this far back; a burst
     within this time of the resolution re-opens the alert in place of a new one, s.
     """
@@ -58,7 +58,7 @@ class OpenAlert:
 class EventState:
     """Where one device's alerts stand.
 
-    recent: (end of window ns, flagged) of the last n decisions; quiet_ns: time in normal windows since the last flag.
+    recent: (end of window ns, flagged) of the last n decisions; quiet_ns: time in normal windows since the last burst.
     """
 
     state: State = "normal"
@@ -75,24 +75,33 @@ def push(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[Ev
 
 
 def _remember(state: EventState, decision: Decision, policy: EventPolicy) -> EventState:
-    """Adds the decision to the last n and to the quiet."""
+    """Adds the decision to the last n and to the quiet, which a burst ends.
+
+    A flag alone adds nothing and ends nothing: at a threshold that rejects one window in a hundred there is one a
+    minute in normal life, and no alert would ever clear.
+    """
     is_flagged = decision.label == "outlier"
     recent = state.recent
     step_ns = decision.t_end_ns - recent[-1][0] if recent else 0
     if abs(step_ns) > FLAG_MEMORY_NS:
         recent = ()
-    quiet_ns = 0 if is_flagged else state.quiet_ns + min(max(step_ns, 0), QUIET_STEP_NS)
+    recent = (*recent, (decision.t_end_ns, is_flagged))[-policy.n :]
+    is_burst = is_flagged and _n_flagged(recent) >= policy.k
+    quiet_ns = state.quiet_ns + (0 if is_flagged else min(max(step_ns, 0), QUIET_STEP_NS))
     alert = state.alert
     if alert is not None and decision.t_end_ns < alert.t_told_ns:  # the clock was set back
         alert = replace(alert, t_told_ns=decision.t_end_ns)
-    recent = (*recent, (decision.t_end_ns, is_flagged))[-policy.n :]
-    return replace(state, recent=recent, quiet_ns=quiet_ns, alert=alert)
+    return replace(state, recent=recent, quiet_ns=0 if is_burst else quiet_ns, alert=alert)
 
 
 def _signal(state: EventState, decision: Decision, policy: EventPolicy) -> Signal:
     if decision.label == "outlier":
-        return "burst" if sum(flagged for _, flagged in state.recent) >= policy.k else "flagged"
+        return "burst" if _n_flagged(state.recent) >= policy.k else "flagged"
     return "quiet" if state.quiet_ns >= policy.clear_after_s * NS_PER_S else "normal"
+
+
+def _n_flagged(recent: tuple[tuple[int, bool], ...]) -> int:
+    return sum(is_flagged for _, is_flagged in recent)
 
 
 def _raise(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert]:

@@ -36,6 +36,10 @@ class Link(Protocol):
     def is_connected(self) -> bool:
         """True while the broker has accepted us."""
 
+    @property
+    def has_room(self) -> bool:
+        """True while `publish` can take a message of QoS 1."""
+
     def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
         """Hands a message over; False where it was dropped (counted)."""
 

@@ -94,6 +94,8 @@ class Intake:
             try:
                 blocks = entry.codec.decode(message.payload, device_id=device_id, profile=entry.profile)
                 reason, detail = self._check_stamps(blocks, now_ns)
+                if any(block.device_id != device_id for block in blocks):
+                    reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
             except PayloadError as error:
                 reason, detail = error.reason, str(error)
             except Exception:  # a codec of other people: its error must cost this message only

@@ -147,13 +147,18 @@ class MqttLink:
         return time.monotonic() - self._last_read_s
 
     @property
+    def has_room(self) -> bool:
+        """True while `publish` can take a message of QoS 1."""
+        return len(self._pending) < self._options.outgoing_messages
+
+    @property
     def n_pending(self) -> int:
         """Messages handed over that are neither sent (QoS 0) nor acknowledged."""
         return len(self._pending)
 
     def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
         """Hands a message over; QoS 0 is dropped while there is no broker, QoS 1 waits; drops are counted by reason."""
-        if len(self._pending) >= self._options.outgoing_messages:
+        if not self.has_room:
             return self._drop("outgoing_queue_full", topic)
         if qos == 0 and not self.is_connected:
             return self._drop("offline", topic)
@@ -182,7 +187,8 @@ class MqttLink:
         """Publishes `offline`, waits for what is pending, disconnects in order and ends the thread."""
         if self._birth is not None and self.is_connected:
             self.publish(self._birth.topic, self._birth.offline, qos=1, is_retained=True)
-        self.flush(timeout_s)
+        if not self.flush(timeout_s):
+            log.warning("%d messages could not be delivered before the end and are lost", self.n_pending)
         self._stopping.set()
         self._wake()
         if self._thread.ident is not None:

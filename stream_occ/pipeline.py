@@ -1,6 +1,7 @@
 """Many devices' streams to decisions and alerts: one pure step over a batch of sample blocks.
 
-The service, offline evaluation and replay are thin adapters around `Pipeline.step`. It has no clock, file, socket, log,
+The service is a thin adapter around `Pipeline.step`; offline evaluation takes the same parts one by one (windows,
+features, score, events), and a test holds it to the step's scores and alarms. It has no clock, file, socket, log,
 thread or draw: the same samples give the same decisions and alerts, however they are cut into blocks and steps.
 """
 

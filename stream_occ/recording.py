@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stream_occ.config import Config
 from stream_occ.datasets.recording import RecordingWriter
-from stream_occ.errors import UsageError
+from stream_occ.errors import ServiceError, UsageError
 from stream_occ.inbox import Inbox, Received
 from stream_occ.intake import Intake
 from stream_occ.messages import Topics
@@ -116,7 +116,7 @@ def run(
 ) -> RecordSummary:
     """Records until `stop` is set or `seconds` after the subscription are over.
 
-    Raises ServiceError where another process takes the session over.
+    Raises ServiceError where another process takes the session over or the network thread died.
     """
     recorder = Recorder(config, folder, labels)
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
@@ -141,6 +141,8 @@ def run(
                 on_ready(f"ready: recording {', '.join(entry.pattern for entry in config.inputs)} into {folder}")
             if link.fatal is not None:
                 raise link.fatal
+            if not link.is_alive:
+                raise ServiceError("record", "have its network thread alive", "a dead one", "Start it again")
             recorder.take(inbox.drain(), now_ns=time.time_ns(), now_s=now_s)
             if started_s is not None:
                 on_progress(now_s - started_s, recorder.n_samples)
@@ -148,7 +150,9 @@ def run(
                     break
     finally:
         link.stop()
-        recorder.take(inbox.drain(), now_ns=time.time_ns(), now_s=time.monotonic())
-        recorder.intake.refused += Counter({"queue_full": inbox.n_refused})
-        summary = recorder.close()
+        try:
+            recorder.take(inbox.drain(), now_ns=time.time_ns(), now_s=time.monotonic())
+        finally:
+            recorder.intake.refused += Counter({"queue_full": inbox.n_refused})
+            summary = recorder.close()
     return summary

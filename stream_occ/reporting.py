@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from stream_occ.config import Config
@@ -21,6 +22,8 @@ from stream_occ.messages import (
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision
 from stream_occ.scoring import Model
+
+log = logging.getLogger("stream_occ.reporting")
 
 RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
 MAX_UNSENT = 1000  # events and alerts of a device that wait for room in the outgoing queue; then the oldest go
@@ -51,8 +54,11 @@ class Reporter:
         record.unsent.append((self._topics.event(alert.device_id), event_message(alert).to_payload(), False))
         retained = alert_message(alert).to_payload() if is_open else b""
         record.unsent.append((self._topics.alert(alert.device_id), retained, True))
-        del record.unsent[:-MAX_UNSENT]
         self._send(record)
+        if len(record.unsent) > MAX_UNSENT:
+            log.error("no room for alerts of %s: the oldest is dropped", alert.device_id)
+            record.refused["alert_dropped"] += 1
+            del record.unsent[0]
 
     def device(self, device_id: str, record: DeviceRecord, state: DeviceState | None, now_s: float) -> None:
         """What could not be handed over before; availability and state, where they changed or are due."""
@@ -93,11 +99,9 @@ class Reporter:
 
     def _send(self, record: DeviceRecord) -> None:
         """Hands events and alerts over in their order; what the link has no room for waits for the next slice."""
-        while record.unsent:
-            topic, payload, is_retained = record.unsent[0]
-            if not self._link.publish(topic, payload, qos=1, is_retained=is_retained):
-                return
-            del record.unsent[0]
+        while record.unsent and self._link.has_room:
+            topic, payload, is_retained = record.unsent.pop(0)
+            self._link.publish(topic, payload, qos=1, is_retained=is_retained)
 
     def _retained(self, topic: str, payload: bytes) -> None:
         if self._link.is_connected:

@@ -225,9 +225,11 @@ def run(
         line = _ready_line(config, model)
         _watch(stop, is_ready, lambda: on_ready(line), _Watchdog(links, worker, config.mqtt.keepalive_s))
     finally:
-        worker.finish()
-        for each in reversed(links):
-            each.stop()
+        try:
+            worker.finish()
+        finally:
+            for each in reversed(links):
+                each.stop()
     return service.counters()
 
 
@@ -311,5 +313,7 @@ class _Worker(threading.Thread):
         """Ends the thread after its slice, then runs the last one here."""
         self._is_stopping.set()
         self.join(timeout_s)
-        if not self.is_alive():
+        if self.is_alive():
+            log.error("the worker did not end within %g s: what it holds is lost", timeout_s)
+        else:
             self._service.close()

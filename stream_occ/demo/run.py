@@ -227,7 +227,7 @@ def _drain(ledger: Ledger, streams: Mapping[str, _Life], start_ns: int, service:
         if time.monotonic() - quiet_since_s > DRAIN_TIMEOUT_S:
             raise _failed("score every wearer's stream to its end", service)
         time.sleep(0.05)
-    time.sleep(0.3)  # the events of the last windows are published after their scores
+    time.sleep(0.3)  # events go out before their scores, but on the way here QoS 1 may come after QoS 0
 
 
 def _check_running(service: Child) -> None:

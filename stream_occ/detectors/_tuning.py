@@ -108,7 +108,7 @@ def floor_reference(own: FloatArray, floor: float) -> float:
 def noise_mask(X: FloatArray, *, omega: float, n_needed: int) -> BoolArray:
     """Algorithm 2: rows whose distance to the mean row lies outside [Q1 - w IQR, Q3 + w IQR] (equation 9).
 
-    Two-sided as printed. w starts at omega (a whisker multiplier) and falls by 0.1 to 0 until at least n_needed rows
+    Two-sided as printed. w starts at omega (a whisker multiplier) and falls by 0.1 while >= 0, until n_needed rows
     are outside; where even 0 gives too few (ties), the n_needed rows farthest from the mean, ties by lower number.
     Quartiles are interpolated linearly.
     """

@@ -130,3 +130,9 @@ def test_burst_is_seen_at_any_hop_and_without_refractory_time() -> None:
     """Windows 2.5 s apart and refractory_s 0 raise as any other."""
     made, _ = play([1, 1], policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=0.0), hop_s=2.5)
     assert [s for _, s, _, _ in made] == ["alarm"]
+
+
+def test_single_flags_of_everyday_do_not_keep_an_alert_open() -> None:
+    """One flagged window in five, never k of n: the alert clears, a little later than without them."""
+    made, _ = play([1, 1] + [0, 0, 0, 0, 1] * 4)
+    assert [(t, s) for t, s, _, _ in made] == [(1.0, "alarm"), (13.0, "resolved")]
