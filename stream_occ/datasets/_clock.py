@@ -25,7 +25,8 @@ def sampling_instants(arrival_ns: IntArray) -> IntArray:
 
     The sensor runs at a constant rate and delivery adds a delay, so the instants lie on a line over the sample's
     index: least squares without the samples that came more than three robust deviations late or early (the delay of
-    bursts is a saw tooth, which biases medians of slopes by up to 0.4 %). The mean delay cannot be seen and stays in.
+    bursts is a saw tooth, which biases medians of slopes: 0.2 % in the median file of WEDA-FALL, 1.7 % in the worst).
+    The mean delay cannot be seen and stays in.
 
     Where samples were lost the line is broken: at a step between stamps above 0.15 s, if from there on no second's
     median residual comes back to within three samples of the second before, the later part is put off by whole

@@ -27,7 +27,7 @@ MAX_GYR_RADS = 61.0
 MEAN_ACC_FACTOR = 3.0
 # Linear interpolation may fill every second grid point, no more.
 MIN_RATE_SHARE = 0.5
-# WEDA-FALL holds trials of 39.8 Hz: half a percent below khan31r's limit of 40 Hz, at which its 20 Hz low-pass has
+# WEDA-FALL holds trials of 39.4 to 39.6 Hz: 1 to 1.5 % below khan31r's limit of 40 Hz, at which its 20 Hz low-pass has
 # lost 3 dB, so what aliases is small. A tenth below the limit is accepted, not more.
 MIN_FEATURE_RATE_SHARE = 0.9
 # MobiFall's own trials run from 54 to 97 Hz. Beyond a factor of 2 the recordings come from other sensors or set-ups.
