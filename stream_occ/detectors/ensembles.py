@@ -14,17 +14,12 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from stream_occ.detectors import ocnn
+from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import MemberFit, MemberSettings, fit_member
-from stream_occ.detectors.ocnn import (
-    OCNN,
-    FrozenScorerMixin,
-    as_generator,
-    build_scorer,
-    check_training_rows,
-    warn_of,
-)
+from stream_occ.detectors.ocnn import OCNN, build_scorer, check_training_rows, warn_of
 from stream_occ.projection import draw_projection, draw_subspace, project
 from stream_occ.samples import FloatArray
+from stream_occ.scoring.ocnn_ensemble import FrozenScorer
 
 _DRAWS = 1000  # maps tried before a training set is called degenerate
 
@@ -75,7 +70,7 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_neighbors_ = np.array([member.n_neighbors for member in members])
         self.k_neighbors_ = np.array([member.k_neighbors for member in members])
         self.thetas_ = np.array([member.theta for member in members])
-        self.scorer_ = build_scorer(rows, self.maps_, members, self.combine)
+        self.scorer_: FrozenScorer = build_scorer(rows, self.maps_, members, self.combine)
         self._set_thresholds()
         return self
 
@@ -102,14 +97,8 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return self.scorer_.ratios(rows)
 
     def _checked(self) -> MemberSettings:
-        if (
-            isinstance(self.n_estimators, bool)
-            or not isinstance(self.n_estimators, int | np.integer)
-            or self.n_estimators < 1
-        ):
-            raise ValueError(f"n_estimators must be an int >= 1; got {self.n_estimators!r}")
-        if self.combine not in self._COMBINE:
-            raise ValueError(f"combine must be one of {', '.join(self._COMBINE)}; got {self.combine!r}")
+        check_parameter("n_estimators", self.n_estimators, "an int >= 1", is_count(self.n_estimators, 1))
+        check_parameter("combine", self.combine, f"one of {', '.join(self._COMBINE)}", self.combine in self._COMBINE)
         estimator = OCNN() if self.estimator is None else self.estimator
         if not isinstance(estimator, OCNN):
             raise ValueError(f"estimator must be an OCNN or None; got {estimator!r}")
@@ -207,12 +196,7 @@ class RandomSubspaceEnsemble(_MapEnsemble):
 
     def _checked(self) -> MemberSettings:
         value = self.max_features
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float | np.integer | np.floating)
-            or not 0.0 < value <= 1.0
-        ):
-            raise ValueError(f"max_features must be a share in (0, 1]; got {value!r}")
+        check_parameter("max_features", value, "a share in (0, 1]", is_number(value) and 0.0 < value <= 1.0)
         return super()._checked()
 
     def _draw(self, n_features: int, rng: np.random.Generator) -> FloatArray:

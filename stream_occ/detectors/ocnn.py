@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
+from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import MemberFit, MemberSettings, fit_member
 from stream_occ.samples import FloatArray
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
@@ -20,66 +21,6 @@ __all__ = ["OCNN", "TuningWarning"]
 
 class TuningWarning(UserWarning):
     """Tuning ended where one would not want it: on the grid's edge, or with a threshold that separates nothing."""
-
-
-class FrozenScorerMixin:
-    """scikit-learn's outlier methods on a fitted `scorer_`: scores in training and in the service are the same bits.
-
-    ===================  ==================  ==========================================
-    quantity             high means          accepted (+1) where
-    ===================  ==================  ==========================================
-    `score_samples`      normal              score_samples >= offset_
-    `decision_function`  normal              >= 0
-    `predict`            +1 normal           -1 is an outlier
-    `score_one`          abnormal            score_one <= score_threshold_
-    `to_scorer().score`  abnormal            score <= score_threshold_
-    ===================  ==================  ==========================================
-
-    For new rows only, so without scikit-learn's OutlierMixin and its `fit_predict`: a row that was trained on is its
-    own nearest neighbour at distance 0 and is accepted.
-    """
-
-    scorer_: FrozenScorer
-    offset_: float
-    score_threshold_: float
-
-    def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Minus the scorer's score (n,): high = normal."""
-        rows = self._rows(X)
-        return -self.scorer_.score(rows)
-
-    def decision_function(self, X: ArrayLike) -> FloatArray:
-        """score_samples - offset_ (n,): >= 0 is normal."""
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """+1 for normal rows, -1 for outliers, (n,)."""
-        return np.where(self.decision_function(X) >= 0.0, 1, -1).astype(np.int64)
-
-    def score_one(self, x: Mapping[str, float] | ArrayLike) -> float:
-        """Score of one row, high = abnormal: a mapping of feature names to values, or the d values.
-
-        A mapping is read by the names seen in fit, else in its own order.
-        """
-        if isinstance(x, Mapping):
-            names = getattr(self, "feature_names_in_", tuple(x))
-            missing = [str(name) for name in names if name not in x]
-            if missing:
-                raise ValueError(f"x must give every feature seen in fit; missing {', '.join(missing)}")
-            x = [x[name] for name in names]
-        check_is_fitted(self)
-        return float(self.scorer_.score(np.asarray(x, dtype=np.float64)[None])[0])
-
-    def to_scorer(self) -> FrozenScorer:
-        """The frozen scorer (numpy alone) that a model file carries; outlier where its score > score_threshold_."""
-        check_is_fitted(self)
-        return self.scorer_
-
-    def _rows(self, X: ArrayLike) -> FloatArray:
-        """X checked against what fit saw, as float64 rows."""
-        check_is_fitted(self)
-        rows: FloatArray = validate_data(self, X, reset=False, dtype=np.float64, order="C")
-        return rows
 
 
 class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
@@ -152,7 +93,7 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         warn_of([found])
         self.n_neighbors_, self.k_neighbors_, self.theta_ = found.n_neighbors, found.k_neighbors, found.theta
         self.noise_ = found.noise
-        self.scorer_ = build_scorer(rows, np.eye(rows.shape[1])[None], [found], "single")
+        self.scorer_: FrozenScorer = build_scorer(rows, np.eye(rows.shape[1])[None], [found], "single")
         self.score_threshold_ = float(np.nextafter(found.theta, -np.inf))
         self.offset_ = -self.score_threshold_
         if progress is not None:
@@ -171,15 +112,15 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
     def settings(self) -> MemberSettings:
         """The parameters, checked; raises ValueError naming the one that is off."""
-        _check("max_neighbors", self.max_neighbors, "an int >= 1", _is_count(self.max_neighbors, 1))
-        _check("n_inner_folds", self.n_inner_folds, "an int >= 2", _is_count(self.n_inner_folds, 2))
-        _check("omega", self.omega, "a finite number >= 0", _is_number(self.omega) and self.omega >= 0)
-        _check("floor", self.floor, "a finite number >= 0", _is_number(self.floor) and self.floor >= 0)
+        check_parameter("max_neighbors", self.max_neighbors, "an int >= 1", is_count(self.max_neighbors, 1))
+        check_parameter("n_inner_folds", self.n_inner_folds, "an int >= 2", is_count(self.n_inner_folds, 2))
+        check_parameter("omega", self.omega, "a finite number >= 0", is_number(self.omega) and self.omega >= 0)
+        check_parameter("floor", self.floor, "a finite number >= 0", is_number(self.floor) and self.floor >= 0)
         for name in ("n_neighbors", "k_neighbors"):
             value = getattr(self, name)
-            _check(name, value, 'an int >= 1 or "cv"', value == "cv" or _is_count(value, 1))
-        is_number = _is_number(self.theta) and not isinstance(self.theta, str) and self.theta > 0
-        _check("theta", self.theta, 'a finite number > 0 or "empirical"', self.theta == "empirical" or is_number)
+            check_parameter(name, value, 'an int >= 1 or "cv"', value == "cv" or is_count(value, 1))
+        is_theta = self.theta == "empirical" or (is_number(self.theta) and self.theta > 0)
+        check_parameter("theta", self.theta, 'a finite number > 0 or "empirical"', is_theta)
         return MemberSettings(
             n_neighbors=None if self.n_neighbors == "cv" else int(self.n_neighbors),
             k_neighbors=None if self.k_neighbors == "cv" else int(self.k_neighbors),
@@ -232,35 +173,6 @@ def warn_of(members: list[MemberFit]) -> None:
         if n_affected:
             share = "" if len(members) == 1 else f" ({n_affected} of {len(members)} members)"
             warnings.warn(f"{text}{share}", TuningWarning, stacklevel=3)
-
-
-def as_generator(random_state: Any) -> np.random.Generator:
-    """A Generator from a seed, a Generator (used as it is), a RandomState or None (fresh entropy)."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
-    try:
-        return np.random.default_rng(random_state)
-    except TypeError as error:
-        raise ValueError(f"random_state must be a whole number >= 0 or a generator; got {random_state!r}") from error
-
-
-def _check(name: str, value: object, expected: str, ok: bool) -> None:
-    if not ok:
-        raise ValueError(f"{name} must be {expected}; got {value!r}")
-
-
-def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, int | float | np.integer | np.floating)
-        and not isinstance(value, bool)
-        and bool(np.isfinite(value))
-    )
-
-
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 PRESETS: dict[str, Callable[[], OCNN]] = {

@@ -1,0 +1,87 @@
+"""The Gaussian kernel k(x, y) = exp(-|x - y|^2 / A2) of paper 2, its bandwidths, and its sums row by row.
+
+What scores a new row works on that row alone, with products of the same shapes for every row, so that a score has the
+same bits in any batch. Training uses whole matrices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_occ.samples import FloatArray
+
+__all__ = ["KernelPoints", "mean_bandwidth", "rms_bandwidth", "squared_distances"]
+
+FARTHEST = 1e100  # coordinates are clipped to +- this, so that no square overflows
+_CHUNK = 1024  # rows of one block of distances where only their sum is wanted
+
+
+def squared_distances(X: FloatArray, Y: FloatArray) -> FloatArray:
+    """|x_i - y_j|^2 (n, m), clipped at 0, of rows X (n, d) and Y (m, d); exactly 0 on the diagonal where Y is X."""
+    center = Y.mean(axis=0)  # the expansion below loses digits far from the origin
+    X, same = X - center, Y is X
+    Y = X if same else Y - center
+    squared = X @ Y.T
+    squared *= -2.0
+    squared += np.einsum("ij,ij->i", X, X)[:, None]
+    squared += np.einsum("ij,ij->i", Y, Y)
+    np.maximum(squared, 0.0, out=squared)
+    if same:
+        np.fill_diagonal(squared, 0.0)
+    return squared
+
+
+def rms_bandwidth(X: FloatArray) -> float:
+    """A2 = the mean of all N^2 squared distances between rows X (N, d), the N zeros of the diagonal included.
+
+    As in the authors' code, without a factor 2. It equals twice the mean squared distance to the mean row.
+    """
+    centered = X - X.mean(axis=0)
+    return 2.0 * float(np.einsum("ij,ij->", centered, centered)) / len(X)
+
+
+def mean_bandwidth(X: FloatArray) -> float:
+    """A2 = 2 sigma^2, sigma the mean of all N^2 distances between rows X (N, d), the diagonal's zeros included.
+
+    As in paper 2's text: "sigma = the mean Euclidean distance", in exp(-d^2 / (2 sigma^2)).
+    """
+    total = sum(np.sqrt(squared_distances(X[i : i + _CHUNK], X)).sum() for i in range(0, len(X), _CHUNK))
+    return 2.0 * (float(total) / len(X) ** 2) ** 2
+
+
+class KernelPoints:
+    """Rows Y (m, d) that new rows are compared with, under one bandwidth A2 > 0."""
+
+    __slots__ = ("_norms", "_shifted", "bandwidth", "center", "points")
+
+    def __init__(self, points: FloatArray, bandwidth: float) -> None:
+        self.points, self.bandwidth = points, bandwidth
+        self.center = points.mean(axis=0)  # |y|^2 - 2 y'x + |x|^2 loses digits far from the origin
+        self._shifted = np.ascontiguousarray(points - self.center)
+        self._norms = np.einsum("ij,ij->i", self._shifted, self._shifted)
+
+    def exponents(self, x: FloatArray) -> FloatArray:
+        """|x - y_j|^2 / A2 (m,), at least 0, of one row x (d,), finite and within +-1e100."""
+        shifted = x - self.center
+        squared = self._shifted @ shifted
+        squared *= -2.0
+        squared += self._norms
+        squared += shifted @ shifted
+        np.maximum(squared, 0.0, out=squared)
+        squared /= self.bandwidth
+        return squared
+
+    def row(self, x: FloatArray) -> FloatArray:
+        """k(x, y_j) (m,) of one row x (d,)."""
+        exponents = self.exponents(x)
+        np.negative(exponents, out=exponents)
+        np.exp(exponents, out=exponents)
+        return exponents
+
+    def matrix(self, X: FloatArray) -> FloatArray:
+        """k(x_i, y_j) (n, m) of rows X (n, d), for training: equal to `row` but for rounding."""
+        same = X is self.points
+        squared = squared_distances(X, X if same else self.points)
+        squared /= -self.bandwidth
+        np.exp(squared, out=squared)
+        return squared
