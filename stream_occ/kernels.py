@@ -63,7 +63,7 @@ class KernelPoints:
     def exponents(self, x: FloatArray) -> FloatArray:
         """|x - y_j|^2 / A2 (m,), at least 0, of one row x (d,), finite and within +-1e100."""
         shifted = x - self.center
-        squared = self._shifted @ shifted
+        squared: FloatArray = self._shifted @ shifted
         squared *= -2.0
         squared += self._norms
         squared += shifted @ shifted
