@@ -38,7 +38,9 @@ def command(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the detector; may be repeated.")
     ] = None,
     feature_set: Annotated[str | None, typer.Option(help="Feature set. [default: khan31r]")] = None,
-    scaler: Annotated[str | None, typer.Option(help="min-max, z-score or robust. [default: min-max]")] = None,
+    scaler: Annotated[
+        str | None, typer.Option(help="auto, min-max, z-score or robust. [default: auto, as the detector's paper]")
+    ] = None,
     people: Annotated[str | None, typer.Option(metavar="A,B", help="Train on these people alone.")] = None,
     exclude_people: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these people out.")] = None,
     activities: Annotated[str | None, typer.Option(metavar="A,B", help="Train on these activities alone.")] = None,

@@ -1,7 +1,8 @@
 """Detectors: scikit-learn estimators that learn from normal rows alone, one file each, found by walking this package.
 
 A public name of any file here (`OCNN`, `RandomProjectionEnsemble`, ...) can be imported from this package; the file is
-imported on first use. A file may offer ready detectors in its `PRESETS`: name -> function that makes one.
+imported on first use. A file may offer ready detectors in its `PRESETS`: name -> function that makes one, and say in
+`SCALING` how their paper scales the features (without it: min-max).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from stream_occ.errors import UsageError
 
-__all__ = ["preset", "preset_names"]
+__all__ = ["preset", "preset_names", "preset_scaling"]
 
 
 def preset(name: str, *, random_state: int | None = None, n_jobs: int | None = None) -> Any:
@@ -42,6 +43,16 @@ def preset(name: str, *, random_state: int | None = None, n_jobs: int | None = N
 def preset_names() -> tuple[str, ...]:
     """Names of all presets, in the order of the files."""
     return tuple(_presets())
+
+
+def preset_scaling(name: str) -> str:
+    """How the features of this preset are scaled where the user does not say: as its paper does; min-max if unknown.
+
+    >>> preset_scaling("working")
+    'min-max'
+    """
+    found = (module for module in _modules() if name in getattr(module, "PRESETS", {}))
+    return str(getattr(next(found, None), "SCALING", "min-max"))
 
 
 def _presets() -> dict[str, Callable[[], Any]]:

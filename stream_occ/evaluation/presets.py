@@ -17,7 +17,6 @@ from stream_occ.samples import FloatArray, IntArray
 from stream_occ.training.config import TrainingConfig
 
 DEFAULT_KEY = "default"
-PAPER_SCALING = "min-max"  # paper 1 scales features to [0, 1] by the training targets
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class DetectorMethod:
     key: str
     preset: str = "working"
     params: dict[str, Any] = field(default_factory=dict)
-    scaling: str = PAPER_SCALING
+    scaling: str = "min-max"
     stride: int = 1
     max_windows: int = 50_000
 
@@ -85,6 +84,7 @@ class DetectorMethod:
 
 def default_method(config: TrainingConfig) -> tuple[DetectorMethod, FrontEnd]:
     """The method `default`: what `stream-occ train` makes of the configuration, with people held out here."""
+    config = config.resolved()
     front_end = FrontEnd(config.feature_set, config.rate_hz, config.window_s, config.hop_s)
     method = DetectorMethod(
         DEFAULT_KEY,
@@ -102,13 +102,12 @@ def methods_of(names: Sequence[str], config: TrainingConfig) -> tuple[list[Metho
 
     All see the windows and features of the model configuration. A name given twice counts once.
     """
-    from stream_occ.detectors import preset_names
+    from stream_occ.detectors import preset_names, preset_scaling
 
     default, front_end = default_method(config)
     known: dict[str, Method] = {DEFAULT_KEY: default, **BASELINES}
     for name in preset_names():
-        scaling = config.scaler if name == "working" else PAPER_SCALING
-        known[name] = DetectorMethod(name, name, {}, scaling, default.stride, default.max_windows)
+        known[name] = DetectorMethod(name, name, {}, preset_scaling(name), default.stride, default.max_windows)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError("--methods", f"be among {', '.join(known)}", repr(unknown[0]), "Separate names by commas")

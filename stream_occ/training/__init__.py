@@ -90,7 +90,8 @@ def train(
 
 
 def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress: ProgressReport) -> TrainingResult:
-    config = _with_rule(config, make_detector(config))  # a wrong name or parameter is told before the data are read
+    detector = make_detector(config)  # a wrong name or parameter is told before the data are read
+    config = _with_rule(config.resolved(), detector)
     feature_set = features.load(config.feature_set)
     sos = design_filter(config, feature_set)
     data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)

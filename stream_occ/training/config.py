@@ -65,11 +65,19 @@ class TrainingConfig(_Strict):
     window_s: float = Field(default=5.0, gt=0, le=600)
     hop_s: float = Field(default=0.5, gt=0, le=600)
     train_hop_s: float | None = Field(default=None, gt=0, le=600)
-    scaler: Literal["min-max", "z-score", "robust"] = "min-max"
+    scaler: Literal["auto", "min-max", "z-score", "robust"] = "auto"
     detector: DetectorConfig = DetectorConfig()
     threshold: ThresholdConfig = ThresholdConfig()
     limits: LimitsConfig = LimitsConfig()
     seed: int = Field(default=0, ge=0, lt=2**32)
+
+    def resolved(self) -> TrainingConfig:
+        """The same with scaler `auto` replaced by the one of the detector's paper."""
+        from stream_occ.detectors import preset_scaling
+
+        if self.scaler != "auto":
+            return self
+        return self.model_copy(update={"scaler": preset_scaling(self.detector.name)})
 
 
 _FLAGS = {"threshold.rule": "--threshold", "detector.name": "--detector", "data": "--data"}
