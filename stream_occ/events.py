@@ -58,11 +58,12 @@ class OpenAlert:
 class EventState:
     """Where one device's alerts stand.
 
-    recent: (end of window ns, flagged) of the last n decisions; quiet_ns: time in normal windows since the last burst.
+    recent: (end of window ns, its score where flagged, else None) of the last n decisions; quiet_ns: time in normal
+    windows since the last burst.
     """
 
     state: State = "normal"
-    recent: tuple[tuple[int, bool], ...] = ()
+    recent: tuple[tuple[int, float | None], ...] = ()
     quiet_ns: int = 0
     alert: OpenAlert | None = None
 
@@ -85,8 +86,8 @@ def _remember(state: EventState, decision: Decision, policy: EventPolicy) -> Eve
     step_ns = decision.t_end_ns - recent[-1][0] if recent else 0
     if abs(step_ns) > FLAG_MEMORY_NS:
         recent = ()
-    recent = (*recent, (decision.t_end_ns, is_flagged))[-policy.n :]
-    is_burst = is_flagged and _n_flagged(recent) >= policy.k
+    recent = (*recent, (decision.t_end_ns, decision.score if is_flagged else None))[-policy.n :]
+    is_burst = is_flagged and len(_flagged(recent)) >= policy.k
     quiet_ns = state.quiet_ns + (0 if is_flagged else min(max(step_ns, 0), QUIET_STEP_NS))
     alert = state.alert
     if alert is not None and decision.t_end_ns < alert.t_told_ns:  # the clock was set back
@@ -96,30 +97,34 @@ def _remember(state: EventState, decision: Decision, policy: EventPolicy) -> Eve
 
 def _signal(state: EventState, decision: Decision, policy: EventPolicy) -> Signal:
     if decision.label == "outlier":
-        return "burst" if _n_flagged(state.recent) >= policy.k else "flagged"
+        return "burst" if len(_flagged(state.recent)) >= policy.k else "flagged"
     return "quiet" if state.quiet_ns >= policy.clear_after_s * NS_PER_S else "normal"
 
 
-def _n_flagged(recent: tuple[tuple[int, bool], ...]) -> int:
-    return sum(is_flagged for _, is_flagged in recent)
+def _flagged(recent: tuple[tuple[int, float | None], ...]) -> list[tuple[int, float]]:
+    """End, ns, and score of the flagged ones."""
+    return [(t_ns, score) for t_ns, score in recent if score is not None]
 
 
 def _raise(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert]:
     """normal -> alarm: the earlier alert again where the burst follows its resolution closely, else a new one."""
-    earlier = state.alert
-    flagged_ns = [t_ns for t_ns, flagged in state.recent if flagged]
+    earlier, flagged = state.alert, _flagged(state.recent)
     if earlier is not None and decision.t_end_ns - earlier.t_told_ns <= policy.refractory_s * NS_PER_S:
-        return _tell(replace(state, alert=_grown(earlier, decision)), decision, "alarm", ("k_of_n", "reopened"))
+        before = [t_ns for t_ns, _ in flagged[:-1]]  # up to its last flagged window the alert has counted them
+        n_counted = before.index(earlier.t_last_flagged_ns) + 1 if earlier.t_last_flagged_ns in before else 0
+        return _tell(
+            replace(state, alert=_grown(earlier, flagged[n_counted:])), decision, "alarm", ("k_of_n", "reopened")
+        )
     alert_id = str(uuid5(_ALERT_NAMESPACE, f"{decision.device_id}/{decision.t_end_ns}"))
-    t_ns = decision.t_end_ns
-    alert = OpenAlert(alert_id, -1, flagged_ns[0], t_ns, t_ns, len(flagged_ns), decision.score)
+    t_first_ns, score = flagged[0]
+    alert = _grown(OpenAlert(alert_id, -1, t_first_ns, t_first_ns, decision.t_end_ns, 0, score), flagged)
     return _tell(replace(state, alert=alert), decision, "alarm", ("k_of_n",))
 
 
 def _grow(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
     """alarm, one more flagged window."""
     assert state.alert is not None
-    return replace(state, alert=_grown(state.alert, decision)), None
+    return replace(state, alert=_grown(state.alert, [(decision.t_end_ns, decision.score)])), None
 
 
 def _again(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
@@ -145,12 +150,13 @@ _TABLE: dict[tuple[State, Signal], _Action] = {
 }
 
 
-def _grown(alert: OpenAlert, decision: Decision) -> OpenAlert:
+def _grown(alert: OpenAlert, flagged: list[tuple[int, float]]) -> OpenAlert:
+    """The alert with these flagged windows added, the last one last."""
     return replace(
         alert,
-        t_last_flagged_ns=decision.t_end_ns,
-        n_flagged=alert.n_flagged + 1,
-        peak_score=max(alert.peak_score, decision.score),
+        t_last_flagged_ns=flagged[-1][0],
+        n_flagged=alert.n_flagged + len(flagged),
+        peak_score=max(alert.peak_score, *(score for _, score in flagged)),
     )
 
 

@@ -33,7 +33,7 @@ class RestState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceState:
-    """All that is kept of one device. n_unscorable counts windows whose features were not finite."""
+    """All that is kept of one device. n_unscorable counts windows that got no verdict."""
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
     cutter: CutterState = field(default_factory=CutterState)
@@ -129,14 +129,18 @@ class Pipeline:
     def _decide(
         self, device: DeviceState, batch: WindowBatch, scores: FloatArray, rest: FloatArray, rows: list[int]
     ) -> tuple[DeviceState, list[Decision], list[Alert]]:
-        """One device's windows, in order, through its event engine."""
+        """One device's windows, in order, through its event engine.
+
+        No verdict where features are not finite, and no normal one while a fault of the sensor holds: such a window
+        neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays flagged.
+        """
         model, events, rest_state, last = self.model, device.events, device.rest, device.last
         decisions: list[Decision] = []
         alerts: list[Alert] = []
         for i in rows:
             rest_state = _watch_rest(rest_state, float(rest[i]))
             score = float(scores[i])
-            if np.isnan(score):  # no verdict, least of all a normal one
+            if np.isnan(score) or (rest_state.fault is not None and score <= model.threshold):
                 continue
             t_end_ns = int(batch.t_start_ns[i]) + round((batch.n_samples - 1) * 1e9 / batch.rate_hz)
             label: Label = "outlier" if score > model.threshold else "normal"

@@ -10,11 +10,14 @@ POLICY = EventPolicy(k=2, n=3, clear_after_s=10.0, refractory_s=30.0)
 
 
 def play(flags, policy=POLICY, start_s=0.0, state=None, hop_s=1.0):
-    """Alerts (second, state, seq, alert) that a row of flagged (1) and normal (0) windows makes, and the last state."""
+    """Alerts (second, state, seq, alert) that a row of windows makes, and the last state.
+
+    0 is a normal window, 1 one flagged with score 2.0, anything else one flagged with that score.
+    """
     state, made = state or EventState(), []
     for i, flag in enumerate(flags):
         t_ns = int((start_s + i * hop_s) * S)
-        score = 2.0 if flag else 0.5
+        score = {0: 0.5, 1: 2.0}.get(flag, flag)
         decision = Decision("dev", t_ns, score, 1.0, "outlier" if flag else "normal", "m")
         state, alert = push(state, decision, policy)
         if alert is not None:
@@ -54,6 +57,32 @@ def test_burst_soon_after_resolution_reopens_the_same_alert():
     assert [(s, n) for _, s, n, _ in again] == [("alarm", 2)]
     assert again[0][3].alert_id == made[0][3].alert_id
     assert again[0][3].reasons == ("k_of_n", "reopened")
+
+
+def test_reopened_alert_counts_every_flagged_window_of_the_new_burst():
+    """Two flags before the resolution and two that re-open it are four, and the highest of all four is the peak."""
+    _, state = play([3.0, 1] + [0] * 12)
+    again, _ = play([5.0, 4.0], start_s=25.0, state=state)
+    evidence = again[0][3].evidence
+    assert (evidence["n_flagged_windows"], evidence["peak_score"]) == (4, 5.0)
+    assert (evidence["t_first_flagged_ns"], evidence["t_last_flagged_ns"]) == (0, 26 * S)
+
+
+def test_window_that_grew_the_alert_is_not_counted_again_when_it_reopens():
+    """A single flag before the resolution, in the same three windows as the one that re-opens: 2 + 1 + 1 are four."""
+    policy = EventPolicy(k=2, n=3, clear_after_s=4.0, refractory_s=30.0)
+    made, _ = play([1, 1, 0, 0, 0, 1, 0, 1], policy=policy)
+    assert [(t, s, a.evidence["n_flagged_windows"]) for t, s, _, a in made] == [
+        (1.0, "alarm", 2),
+        (6.0, "resolved", 3),
+        (7.0, "alarm", 4),
+    ]
+
+
+def test_peak_is_the_highest_score_of_the_burst_that_raised():
+    """The first of the two flagged windows scored higher than the one that completed k of n."""
+    alert = play([7.0, 0, 3.0])[0][0][3]
+    assert (alert.evidence["peak_score"], alert.score) == (7.0, 3.0)
 
 
 def test_burst_long_after_resolution_is_a_new_alert():

@@ -74,6 +74,35 @@ def test_wrong_unit_is_named_once_the_device_rests(acc_z, faults):
     assert state.devices["a"].faults == faults
 
 
+def test_no_window_is_normal_while_a_fault_of_the_sensor_holds():
+    """The third window at rest names the fault; from there on none of 17 gets a verdict: 2 normal, 15 unscorable."""
+    pipeline = Pipeline(toy_model(threshold=5.0))
+    state, decisions, _ = pipeline.step(pipeline.initial(), [worn("a", acc_z=1.0)], 0)
+    assert [d.label for d in decisions] == ["normal"] * 2
+    assert (state.devices["a"].n_windows, state.devices["a"].n_unscorable) == (17, 15)
+
+
+def test_open_alert_does_not_clear_while_a_fault_of_the_sensor_holds():
+    """Eight seconds of a sensor that lost gravity are no quiet; two of the mended sensor are."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(clear_after_s=1.5))
+    state, _, raised = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0, n=25)], 0)
+    assert [a.state for a in raised] == ["alarm"]
+    state, _, changes = pipeline.step(state, [worn("a", acc_z=0.0, n=400, start_ms=500)], 0)
+    assert changes == []
+    state, _, changes = pipeline.step(state, [worn("a", n=100, start_ms=8500)], 0)
+    assert [a.state for a in changes] == ["resolved"]
+
+
+def test_window_above_the_threshold_is_flagged_whatever_the_sensor_says():
+    """A fault is no reason to look away: |a| = 7.1 at rest is not gravity, and acc x above 5 still raises."""
+    pipeline = Pipeline(toy_model(threshold=5.0))
+    state, decisions, alerts = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0, acc_z=1.0)], 0)
+    assert state.devices["a"].faults == ("acc_scale",)
+    assert {d.label for d in decisions} == {"outlier"}
+    assert len(decisions) == 17
+    assert [a.state for a in alerts] == ["alarm"]
+
+
 def test_fault_is_taken_back_when_the_device_is_mended():
     """After three windows of true gravity the fault is gone."""
     pipeline = Pipeline(toy_model())
@@ -104,11 +133,11 @@ def test_alert_survives_a_restart():
         b"",
         b"{}",
         b"[1",
-        b'{"format_version":1,"state":{"class":"os.system","fields":{}}}',
+        b'{"format_version":2,"state":{"class":"os.system","fields":{}}}',
         b"\xff",
         b"[" * 100_000,
-        b'{"format_version":1,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
-        b'{"format_version":1,"state":3}',
+        b'{"format_version":2,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
+        b'{"format_version":2,"state":3}',
     ],
 )
 def test_foreign_checkpoint_is_refused_in_one_line(data):
@@ -120,5 +149,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 1; got 2"):
-        load_state(b'{"format_version":2}')
+    with pytest.raises(DataError, match="format version 2; got 1"):
+        load_state(b'{"format_version":1}')
