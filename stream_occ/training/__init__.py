@@ -10,7 +10,7 @@ import inspect
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,6 +24,7 @@ from stream_occ.features import FeatureSet
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring import Model, Scaler
+from stream_occ.training.anomalies import check_accepts, check_tells_apart, inject_anomalies, note_of_anomalies
 from stream_occ.training.config import DataSource, TrainingConfig, load_training_config
 from stream_occ.training.data import ProgressReport, RecordingSource, TrainingData, read_training_data
 
@@ -36,8 +37,6 @@ __all__ = [
     "train",
 ]
 
-N_ANOMALIES = 200
-ANOMALY_RANGES = 10.0  # how many training ranges an injected anomaly lies off, in every feature
 N_SELF_TEST_ROWS = 24
 MAX_LOADER_NOTES = 5
 N_SELF_TEST_ANOMALIES = 8
@@ -110,10 +109,12 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
         scaler=scaler,
         scorer=detector.to_scorer(),
         threshold=threshold,
-        metadata=_metadata(summary, config),
     )
-    anomalies = _anomalies(data.X, config.seed)
-    _check_tells_apart(model, data.X, anomalies, evidence)
+    anomalies = inject_anomalies(data.X, config.seed)
+    summary["anomalies_rejected"] = check_tells_apart(model, data.X, anomalies)
+    check_accepts(evidence.rejected, evidence.unit)
+    summary["notes"] += note_of_anomalies(summary["anomalies_rejected"])
+    model = replace(model, metadata=_metadata(summary, config))
     spread = np.unique(np.linspace(0, len(data.X) - 1, N_SELF_TEST_ROWS).round().astype(np.int64))
     self_test_X = np.concatenate([data.X[spread], anomalies[:N_SELF_TEST_ANOMALIES]])
     model = unpack_model(pack_model(model, self_test_X=self_test_X))
@@ -244,31 +245,6 @@ def _near(out: NDArray[np.bool_], guard: int) -> NDArray[np.bool_]:
         near[shift:] |= out[:-shift]
         near[:-shift] |= out[shift:]
     return near
-
-
-def _anomalies(X: FloatArray, seed: int) -> FloatArray:
-    """Rows (200, d) of which no useful detector accepts all: each feature ten training ranges off, either way."""
-    rng = np.random.default_rng([seed, 2])
-    size = np.ptp(X, axis=0)
-    size = np.where(size > 0, size, 1.0)
-    sign = rng.choice([-1.0, 1.0], (N_ANOMALIES, X.shape[1]))
-    anomalies: FloatArray = X[rng.integers(len(X), size=N_ANOMALIES)] + sign * ANOMALY_RANGES * size
-    return anomalies
-
-
-def _check_tells_apart(model: Model, X: FloatArray, anomalies: FloatArray, evidence: Evidence) -> None:
-    """Refuses a model that scores everything alike, accepts all injected anomalies or rejects all that is normal."""
-    remedy = "Take another detector or threshold rule, or train on more and more varied activity"
-    scores = model.score_features(anomalies)
-    some = model.score_features(X[:: max(1, len(X) // 1000)])
-    if np.ptp(np.concatenate([scores, some])) == 0:
-        raise DataError("trained model", "give different scores", f"{scores[0]:.6g} for every window", remedy)
-    if not (scores > model.threshold).any():
-        got = f"a model that accepts all {len(scores)} ({ANOMALY_RANGES:g} training ranges off in every feature)"
-        raise DataError("trained model", "reject injected anomalies", got, remedy)
-    if evidence.rejected.all():
-        got = f"a model that rejects all {len(evidence.rejected)}"
-        raise DataError("trained model", "accept normal windows of held-out " + evidence.unit, got, remedy)
 
 
 def _summary(

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from stream_occ.datasets import LoadReport
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from stream_occ.training import TrainingConfig, load_training_config, train
+from stream_occ.training.anomalies import check_tells_apart, inject_anomalies, note_of_anomalies
 from stream_occ.training.data import measured_rate_hz
 from stream_occ.training.report import render_report, write_report
 from tests import fake_model
@@ -356,6 +357,21 @@ def test_model_that_tells_nothing_apart_is_refused(
     """Constant scores, accept-all and reject-all never become a file."""
     monkeypatch.setattr(training, "make_detector", lambda config: fake_detector(score, threshold))
     assert text in refusal(people(), threshold={"rule": "detector"})
+
+
+def test_model_that_misses_what_is_far_is_said_to() -> None:
+    """Where rows ten ranges off score as normal the notes say which share; a detector that rejects all says nothing."""
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    rows = inject_anomalies(X, 0)
+    off = np.abs(rows - X.mean(axis=0)).max(axis=1) / np.ptp(X, axis=0).max()
+    assert [round(float(np.median(off[i::4]))) for i in range(4)] == [1, 2, 5, 10]
+    blind = SimpleNamespace(score_features=lambda Z: np.where(np.abs(Z).max(axis=1) > 20, 0.0, 1.0), threshold=0.5)
+    rejected = check_tells_apart(cast(Any, blind), X, rows)
+    assert (rejected["1"], rejected["10"]) == (1.0, 0.0)
+    assert note_of_anomalies(rejected) == [
+        "accepts 100 % of injected anomalies 10 training ranges off: this detector can miss what is far"
+    ]
+    assert note_of_anomalies({"10": 1.0}) == []
 
 
 def test_progress_is_told_by_stage() -> None:
