@@ -40,11 +40,6 @@ class Person:
             sway_rad=float(rng.uniform(0.002, 0.006)),
         )
 
-    @property
-    def leg_m(self) -> float:
-        """Hip joint to floor: 0.53 of the height (Winter, Biomechanics and Motor Control of Human Movement)."""
-        return 0.53 * self.height_m
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pocket:

@@ -21,7 +21,7 @@ class StreamOccError(Exception):
     """Base of all errors raised on purpose by this package.
 
     `where` names the file, key, topic or argument; `expected` completes "must ..."; `got` is what came;
-    `remedy` is a sentence without its full stop that says what to do.
+    `remedy` is a sentence without its full stop, or a question with its mark, that says what to do.
     """
 
     exit_code = 1
@@ -31,7 +31,7 @@ class StreamOccError(Exception):
         self.expected = expected
         self.got = got
         self.remedy = remedy
-        line = f"{where}: must {expected}; got {got}. {remedy}."
+        line = f"{where}: must {expected}; got {got}. {remedy}{'' if remedy.endswith('?') else '.'}"
         super().__init__(" ".join(line.split()))
 
     def __reduce__(self) -> tuple[Any, ...]:

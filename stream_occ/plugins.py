@@ -42,7 +42,7 @@ def load_plugin(family: str, name: str, *, kind: str, error: type[InputError]) -
             return offered[name].load()
     known = plugin_names(family)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    remedy = f"Did you mean {near[0]}" if near else "Use one of these"
+    remedy = f"Did you mean {near[0]}?" if near else "Use one of these"
     raise error(kind, f"be one of {', '.join(known)}", repr(name)[:60], remedy)
 
 

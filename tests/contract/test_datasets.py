@@ -90,7 +90,7 @@ def test_new_data_set_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("given_", "near"), [("mobyfall", "mobifall"), ("weda", "weda-fall"), ("sp-sw", "sp-sw-har")])
 def test_unknown_name_gets_the_nearest_one(given_: str, near: str, tmp_path: Path) -> None:
     """A typing error is answered with the name that was meant and with all names."""
-    with pytest.raises(DataError, match=rf"got '{given_}'\. Did you mean {near}\.") as caught:
+    with pytest.raises(DataError, match=rf"got '{given_}'\. Did you mean {near}\?$") as caught:
         open_dataset(given_, tmp_path)
     assert all(name in str(caught.value) for name in dataset_names())
 

@@ -40,7 +40,7 @@ def test_unknown_name_is_refused_with_what_there_is(family, name):
     """The line names the known ones, and for a near miss the nearest."""
     with pytest.raises(ConfigError, match="thing: must be one of needy, plain, two-words") as caught:
         load_plugin(family, name, kind="thing", error=ConfigError)
-    assert ("Did you mean plain" in str(caught.value)) == (name in {"plane", "../plain", "plain.os"})
+    assert ("Did you mean plain?" in str(caught.value)) == (name in {"plane", "../plain", "plain.os"})
 
 
 def test_library_missing_inside_a_member_is_not_taken_for_an_unknown_name(family):
