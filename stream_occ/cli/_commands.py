@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Sequence
-from functools import wraps
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -67,14 +67,29 @@ def unknown(program: str, name: str, names: Sequence[str]) -> str:
 
 
 def run_command(program: str, name: str, argv: Sequence[str]) -> int:
-    """Exit code of the command `name` with arguments `argv`."""
+    """Exit code of the command `name` with arguments `argv`; bad usage is one line on stderr."""
+    import typer
+
+    from stream_occ.cli import EXIT_INTERRUPTED, EXIT_USAGE
+
     module = import_module(f"stream_occ.cli.{name.replace('-', '_')}")
-    app = _typer_app(module, name)
+    is_bare_group = hasattr(module, "app") and not argv
+    bad_usage: Any = typer.BadParameter.__base__  # click's UsageError: newer typers bring their own click, unnamed
     try:
-        app(args=list(argv), prog_name=f"{program} {name}")
+        code = _typer_app(module, name)(
+            args=["--help"] if is_bare_group else list(argv), prog_name=f"{program} {name}", standalone_mode=False
+        )
     except SystemExit as leaving:
-        return _exit_code(leaving.code)
-    return 0
+        code = leaving.code
+    except typer.Abort:
+        code = EXIT_INTERRUPTED
+    except bad_usage as error:
+        path = error.ctx.command_path if error.ctx else f"{program} {name}"
+        line = " ".join(error.format_message().split())
+        end = "" if line.endswith((".", "?")) else "."
+        sys.stderr.write(f"{path}: {line}{end} See '{path} --help'.\n")
+        code = EXIT_USAGE
+    return EXIT_USAGE if is_bare_group else _exit_code(code)
 
 
 def examples_epilog(examples: Sequence[str]) -> str:
@@ -90,34 +105,17 @@ def _typer_app(module: ModuleType, name: str) -> Any:
     epilog = examples_epilog(getattr(module, "EXAMPLES", ()))
     settings: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
     group = getattr(module, "app", None)
-    app = typer.Typer(**settings, epilog=epilog, no_args_is_help=group is not None, help=short_help(name))
+    app = typer.Typer(**settings, epilog=epilog, help=short_help(name))
     if group is None:
-        app.command(epilog=epilog)(_with_exit_code(module.command))
+        app.command(epilog=epilog)(module.command)
         return app
     group.rich_markup_mode = None
     for info in group.registered_commands:
         if info.callback is not None:
-            app.command(
-                name=info.name,
-                help=info.help,
-                epilog=info.epilog or epilog,
-                no_args_is_help=info.no_args_is_help,
-            )(_with_exit_code(info.callback))
+            app.command(name=info.name, help=info.help, epilog=info.epilog or epilog)(info.callback)
     if len(group.registered_commands) == 1:
         app.callback()(lambda: None)  # typer would otherwise swallow the name of an only subcommand
     return app
-
-
-def _with_exit_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same command, whose returned int (if any) becomes the exit code."""
-
-    @wraps(function)
-    def command(*args: Any, **kwargs: Any) -> None:
-        code = function(*args, **kwargs)
-        if isinstance(code, int) and code != 0:
-            raise SystemExit(code)
-
-    return command
 
 
 def _exit_code(code: object) -> int:

@@ -20,8 +20,59 @@ REMEDY = "Give another path, or - for stdout"
 ProgressReport = Callable[[str, int, int], None]
 """Called as report(stage, done, total): a stage is named by what it does ("Reading recordings"); total 0 is unknown."""
 
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """The number with its noun.
+
+    >>> counted(1, "person", "people"), counted(2, "recording")
+    ('1 person', '2 recordings')
+    """
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+def check_output(flag: str, path: Path, *, makes_folder: bool) -> None:
+    """Raises UsageError where no file can be written to `path`; for before the work whose result goes there.
+
+    makes_folder: missing folders will be made, and a device or pipe is written to; else neither will do.
+    """
+    expected = "name a file that can be written" if makes_folder else "be a file name in an existing folder"
+    try:
+        problem = _obstacle(path, makes_folder=makes_folder)
+    except OSError as error:
+        raise UsageError(flag, expected, f"{str(path)[:80]} ({error.strerror})", "Name another file") from error
+    if problem is not None:
+        raise UsageError(flag, expected, f"{path}, {problem}", "Make the folder, or name another file")
+
+
+def _obstacle(path: Path, *, makes_folder: bool) -> str | None:
+    if path.is_dir():
+        return "a folder"
+    if path.exists() and not path.is_file():
+        return None if makes_folder and os.access(path, os.W_OK) else "a device or pipe"
+    folder = path.parent
+    while makes_folder and not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.exists():
+        return "in a folder that does not exist"
+    if not folder.is_dir():
+        return f"below the file {folder}"
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"in the folder {folder} that cannot be written to"
+
+
+def _checked_json(path: Path | None) -> Path | None:
+    if path is not None and str(path) != "-":
+        check_output("--json", path, makes_folder=True)
+    return path
+
+
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="PATH", help="Write machine-readable results to PATH (- for stdout).")
+    Path | None,
+    typer.Option(
+        "--json",
+        metavar="PATH",
+        callback=_checked_json,
+        help="Write machine-readable results to PATH (- for stdout).",
+    ),
 ]
 
 

@@ -154,12 +154,13 @@ def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
     """One line on stdout, and the ground truth to --json."""
     from dataclasses import asdict
 
-    from stream_occ.cli._common import write_json
+    from stream_occ.cli._common import counted, write_json
     from stream_occ.cli._service import say
 
     if str(json_path) != "-":
         say(
-            f"{result.n_recordings} recordings, {result.n_samples} samples in {result.n_messages} messages "
+            f"{counted(result.n_recordings, 'recording')}, {counted(result.n_samples, 'sample')} in "
+            f"{counted(result.n_messages, 'message')} "
             f"({result.n_bytes / 1e6:.1f} MB) in {seconds:.1f} s; at worst {result.behind_s:.2f} s behind"
         )
     if json_path is not None:

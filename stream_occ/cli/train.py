@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, progress, write_json
+from stream_occ.cli._common import JsonOption, check_output, counted, progress, write_json
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,11 +98,10 @@ def command(
     settings = load_training_config(config, {key: value for key, value in flags.items() if value is not None})
     key = None if key_file is None else read_key(key_file)
     others = [("--key-file", key_file), ("--config", config), *(("--data", Path(s.path)) for s in settings.data)]
-    _check_target("--out", out, others)
+    check_output("--out", out, makes_folder=False)
     report = report or out.with_suffix(".html")
-    _check_target("--report", report, [("--out", out), *others])
-    if json is not None and str(json) != "-":
-        _check_target("--json", json, [("--out", out), ("--report", report), *others], is_json=True)
+    check_output("--report", report, makes_folder=False)
+    _check_apart([("--out", out), ("--report", report), ("--json", None if str(json) == "-" else json)], others)
     if not settings.data:
         raise UsageError(
             "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
@@ -147,19 +146,15 @@ def _sources(names: list[str], paths: list[Path], variant: str | None) -> tuple[
     return tuple({"dataset": name, "path": str(path), "variant": variant} for name, path in pairs) or None
 
 
-def _check_target(flag: str, path: Path, others: list[tuple[str, Path | None]], *, is_json: bool = False) -> None:
-    """Told before the training, not after it: nowhere to write, or over another file of this run."""
-    try:
-        is_other = path.exists() and not path.is_file()
-        has_folder = is_json or path.parent.is_dir()  # write_json makes its folder, and writes to a pipe or device
-        taken = [name for name, other in others if other is not None and other.resolve() == path.resolve()]
-    except OSError as error:
-        raise UsageError(flag, "be a file name", f"{str(path)[:80]} ({error.strerror})", "Name another file") from error
-    if path.is_dir() or not has_folder or (is_other and not is_json):
-        got = f"{path}, a folder, device or pipe" if is_other else f"{path} in a folder that does not exist"
-        raise UsageError(flag, "be a file name in an existing folder", got, "Make the folder, or name another file")
-    if taken:
-        raise UsageError(flag, f"be another file than {taken[0]}", str(path), "Name another file")
+def _check_apart(written: list[tuple[str, Path | None]], read: list[tuple[str, Path | None]]) -> None:
+    """Nothing is written over what is read, nor over what is written before it."""
+    earlier = {path.resolve(): flag for flag, path in reversed(read) if path is not None}
+    for flag, path in written:
+        if path is None:
+            continue
+        if path.resolve() in earlier:
+            raise UsageError(flag, f"be another file than {earlier[path.resolve()]}", str(path), "Name another file")
+        earlier[path.resolve()] = flag
 
 
 def _refused(rows: dict[str, int]) -> list[str]:
@@ -178,9 +173,10 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
     summary, threshold = result.summary, result.summary["threshold"]
     share = 100 * threshold["rejected_share"]
     lines = [
-        f"Trained on {summary['n_windows']} windows of normal activity: {summary['n_people']} people, "
-        f"{summary['n_recordings']} recordings, {_span(summary['hours'])}.",
-        f"Left out {summary['n_falls_left_out']} fall recordings (falls never train a model), "
+        f"Trained on {summary['n_windows']} windows of normal activity: "
+        f"{counted(summary['n_people'], 'person', 'people')}, {counted(summary['n_recordings'], 'recording')}, "
+        f"{_span(summary['hours'])}.",
+        f"Left out {counted(summary['n_falls_left_out'], 'fall recording')} (falls never train a model), "
         f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
         f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "
         f"{threshold['n_windows']} normal windows of held-out {threshold['held_out']} ({share:.2f} %).",

@@ -175,11 +175,32 @@ class TestCommands:
         code, _, err = output(capsys, "qqqqqq")
         assert (code, err) == (2, "stream-occ: unknown command 'qqqqqq'. See 'stream-occ --help'.\n")
 
-    def test_unknown_option_is_bad_usage(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """typer's own complaint comes through with code 2."""
-        code, _, err = output(capsys, "echo-it", "--tmies", "2")
-        assert code == 2
-        assert "No such option: --tmies" in err
+    @pytest.mark.parametrize(
+        ("argv", "begins", "command"),
+        [
+            (["echo-it", "--tmies", "2"], "No such option: --tmies", "echo-it"),
+            (["echo-it", "--times", "two"], "Invalid value for '--times':", "echo-it"),
+            (["echo-it", "--times"], "Option '--times' requires an argument", "echo-it"),
+            (["echo-it", "more"], "Got unexpected extra argument", "echo-it"),
+            (["thing", "check"], "Missing argument '", "thing check"),
+            (["thing", "chek"], "No such command 'chek'.", "thing"),
+        ],
+    )
+    def test_bad_usage_is_one_line_that_names_the_command(
+        self, argv: list[str], begins: str, command: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """typer's complaint, without its usage text and box, and where to look; code 2."""
+        code, out, err = output(capsys, *argv)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"stream-occ {command}: {begins}")
+        assert err.endswith(f" See 'stream-occ {command} --help'.\n")
+        assert err.count("\n") == 1
+
+    def test_group_without_a_verb_prints_its_help_and_is_bad_usage(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """As a bare `stream-occ`."""
+        code, out, err = output(capsys, "thing")
+        assert (code, err) == (2, "")
+        assert "Check a thing." in out
 
 
 @pytest.mark.parametrize("name", _commands.command_names())
@@ -244,6 +265,54 @@ def test_write_json_writes_to_a_pipe_and_leaves_it_one(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("path", "got"),
+    [
+        ("", "., a folder"),
+        ("folder", "folder, a folder"),
+        ("file/out.json", "file/out.json, below the file file"),
+        ("file/new/out.json", "file/new/out.json, below the file file"),
+        ("locked/new/out.json", "locked/new/out.json, in the folder locked that cannot be written to"),
+    ],
+)
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["demo"],
+        ["evaluate", "--dataset", "mobifall", "--data", "absent"],
+        ["train", "--dataset", "mobifall", "--data", "absent", "--out", "model.occ"],
+        ["replay", "--synthetic", "1", "--port", "1"],
+        ["config", "show"],
+    ],
+)
+def test_json_that_cannot_be_written_is_told_before_the_work(
+    argv: list[str],
+    path: str,
+    got: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An hour's run must not end in a line that says its result has no place to go."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "locked").mkdir()
+    may_write = os.access
+    monkeypatch.setattr(os, "access", lambda p, mode: Path(p).name != "locked" and may_write(p, mode))  # root may all
+    code, out, err = output(capsys, *argv, "--json", path)
+    line = (
+        f"stream-occ: --json: must name a file that can be written; got {got}. Make the folder, or name another file.\n"
+    )
+    assert (code, out, err) == (2, "", line)
+
+
+def test_json_in_a_folder_that_will_be_made_or_to_a_device_is_taken(tmp_path: Path) -> None:
+    """What `write_json` can write to is not refused before."""
+    for path in (tmp_path / "new" / "deep" / "out.json", tmp_path / "out.json", Path("/dev/null")):
+        _common.check_output("--json", path, makes_folder=True)
 
 
 def test_write_json_dash_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
