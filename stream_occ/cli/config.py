@@ -21,7 +21,7 @@ app = typer.Typer()
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Configuration file (YAML).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Configuration file (YAML); - reads stdin.")],
     json_path: JsonOption = None,
 ) -> int:
     """Check the file, the profiles it names and the environment; print all problems, one a line (exit code 2)."""
@@ -44,7 +44,9 @@ def check(
 
 @app.command()
 def show(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Configuration file; none: defaults.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Configuration file, - for stdin; none: defaults.")
+    ] = None,
     json_path: JsonOption = None,
 ) -> None:
     """Print the effective configuration as YAML: the file under the environment, defaults filled in, secrets as ***."""

@@ -108,6 +108,7 @@ def _checked(
             raise ConfigError(
                 f"{source}:1", "hold sections with keys", "something else", "Start from configs/edge.yaml"
             )
+        _check_kind(document.data, str(source))
     except ConfigError as problem:
         return None, [problem]
     draft = _Draft(source or Path("command line"), document.data, document)
@@ -119,6 +120,15 @@ def _checked(
     if config is None or draft.problems:
         return None, draft.problems
     return config, []
+
+
+def _check_kind(data: dict[str, Any], name: str) -> None:
+    """Raises ConfigError for a file of another kind, in place of one error for each of its keys."""
+    strange = [key for key in data if key not in Config.model_fields]
+    if "inputs" not in data and len(strange) > max(2, len(data) // 2):
+        got = f"{', '.join(map(repr, strange[:3]))} and more"
+        remedy = "Start from configs/edge.yaml; a training configuration goes to stream-occ train --config"
+        raise ConfigError(f"{name}:1", "hold the sections of a detector's configuration", got, remedy)
 
 
 @dataclass(slots=True)

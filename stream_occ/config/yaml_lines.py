@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,9 +40,9 @@ class Document:
 
 
 def load_yaml(path: Path) -> Document:
-    """The document in the file; raises ConfigError with file:line."""
+    """The document in the file, `-` being standard input; raises ConfigError with file:line."""
     try:
-        with path.open("rb") as file:
+        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,25 @@ def test_check_command_prints_all_problems_and_exits_with_2(tmp_path: Path, caps
     assert len(capsys.readouterr().err.splitlines()) == 2
     assert run(["config", "check", str(write(tmp_path, INPUTS))]) == 0
     assert run(["config", "check", str(tmp_path / "absent.yaml")]) == 2
+
+
+@pytest.mark.parametrize("name", ["train.yaml", "profiles/si.yaml"])
+def test_file_of_another_kind_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A training configuration is not told key by key that it is none of the detector's."""
+    assert run(["config", "check", str(REPO / "configs" / name)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{name}:1: must hold the sections of a detector's configuration; got " in line
+    assert "stream-occ train --config" in line
+
+
+def test_dash_reads_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are counted there too, and relative paths are those of the working folder."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(("model: m.occ\n" + INPUTS).encode())))
+    assert run(["config", "show", "-"]) == 0
+    assert "\nmodel: m.occ\n" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((INPUTS + "port: 1\n").encode())))
+    assert run(["config", "check", "-"]) == 2
+    assert capsys.readouterr().err.startswith("-:3: port: must be a known key")
 
 
 def test_show_command_masks_secrets(
