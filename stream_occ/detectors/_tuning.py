@@ -6,7 +6,7 @@ All of it uses normal rows alone: the rows that Algorithm 2 calls noise stand in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,11 +17,14 @@ from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring.ocnn_ensemble import ratio_of
 
 BoolArray = NDArray[np.bool_]
+Note = Literal["edge", "neighbors", "theta"]
+NoiseSide = Literal["both", "upper"]
 
 __all__ = [
     "Fold",
     "MemberFit",
     "MemberSettings",
+    "NoiseSide",
     "choose_neighbors",
     "choose_theta",
     "fit_member",
@@ -44,6 +47,9 @@ class MemberSettings:
     omega: float
     n_inner_folds: int
     drop_noise: bool
+    train_on_noise: bool
+    noise_side: NoiseSide
+    drop_duplicates: bool
 
     @property
     def needs_noise(self) -> bool:
@@ -58,7 +64,7 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberFit:
-    """What fitting one member found. own_distance (N,) is negative for rows left out as noise."""
+    """What fitting one member found. own_distance (N,) is negative for rows left out as noise or as repeated."""
 
     n_neighbors: int
     k_neighbors: int
@@ -66,7 +72,7 @@ class MemberFit:
     own_distance: FloatArray
     floor: float
     noise: BoolArray | None
-    notes: tuple[Literal["edge", "theta"], ...]
+    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,19 +111,21 @@ def floor_reference(own: FloatArray, floor: float) -> float:
     return floor * median
 
 
-def noise_mask(X: FloatArray, *, omega: float, n_needed: int) -> BoolArray:
+def noise_mask(X: FloatArray, *, omega: float, n_needed: int, side: NoiseSide = "both") -> BoolArray:
     """Algorithm 2: rows whose distance to the mean row lies outside [Q1 - w IQR, Q3 + w IQR] (equation 9).
 
-    Two-sided as printed. w starts at omega (a whisker multiplier) and falls by 0.1 while >= 0, until n_needed rows
-    are outside; where even 0 gives too few (ties), the n_needed rows farthest from the mean, ties by lower number.
-    Quartiles are interpolated linearly.
+    Two-sided as printed; side "upper" leaves rows near the mean alone. w starts at omega (a whisker multiplier) and
+    falls by 0.1 while >= 0, until n_needed rows are outside; where even 0 gives too few (ties), the n_needed rows
+    farthest from the mean, ties by lower number. Quartiles are interpolated linearly.
     """
     distance = np.sqrt(pair_distances_squared(X, np.broadcast_to(X.mean(axis=0), X.shape)))
     low, high = np.quantile(distance, (0.25, 0.75))
     tenths = 10.0 * omega
     for step in range(math.floor(tenths) + 1):
         whisker = (tenths - step) / 10.0 * (high - low)
-        mask: BoolArray = (distance < low - whisker) | (distance > high + whisker)
+        mask: BoolArray = distance > high + whisker
+        if side == "both":
+            mask |= distance < low - whisker
         if np.count_nonzero(mask) >= n_needed:
             return mask
     mask = np.zeros(len(X), dtype=bool)
@@ -166,13 +174,13 @@ class Neighborhood:
 
 
 def measure_folds(
-    near: Neighborhood, noise: BoolArray, fold: IntArray, *, n_neighbors: int, k_neighbors: int
+    near: Neighborhood, noise: BoolArray, fold: IntArray, *, n_neighbors: int, k_neighbors: int, train_on_noise: bool
 ) -> list[Fold]:
-    """Neighbours of each fold's rows among the other folds' targets (noise never trains), up to the largest J and K."""
+    """Neighbours of each fold's rows among the other folds' targets (and noise), up to the largest J and K."""
     measured = []
     for number in range(int(fold.max()) + 1):
         tested = fold == number
-        trains = ~tested & ~noise
+        trains = ~tested if train_on_noise else ~tested & ~noise
         n_train = int(np.count_nonzero(trains))
         distance, row = near.within(np.flatnonzero(tested), trains, min(n_neighbors, n_train - 1))
         own, _ = near.within(np.flatnonzero(trains), trains, min(k_neighbors, n_train - 1))
@@ -181,8 +189,11 @@ def measure_folds(
     return measured
 
 
-def choose_neighbors(folds: list[Fold], *, j_grid: IntArray, k_grid: IntArray, floor: float) -> tuple[int, int]:
-    """Algorithm 3: the (J, K) with the best mean over folds of gmean at theta = 1; ties to smallest J, then K."""
+def choose_neighbors(folds: list[Fold], *, j_grid: IntArray, k_grid: IntArray, floor: float) -> tuple[int, int] | None:
+    """Algorithm 3: the (J, K) with the best mean over folds of gmean at theta = 1; ties to smallest J, then K.
+
+    None where every gmean is 0.
+    """
     total = np.zeros((len(j_grid), len(k_grid)))
     for fold in folds:
         n_targets, n_noise = np.count_nonzero(~fold.is_noise), np.count_nonzero(fold.is_noise)
@@ -194,6 +205,8 @@ def choose_neighbors(folds: list[Fold], *, j_grid: IntArray, k_grid: IntArray, f
             tpr = np.count_nonzero(accepted[~fold.is_noise], axis=0) / n_targets
             tnr = np.count_nonzero(~accepted[fold.is_noise], axis=0) / n_noise
             total[:, column] += np.sqrt(tpr * tnr)
+    if not total.any():
+        return None
     best = int(np.argmax(np.round(total / len(folds), 12)))  # equal means may differ by rounding
     return int(j_grid[best // len(k_grid)]), int(k_grid[best % len(k_grid)])
 
@@ -217,32 +230,34 @@ def choose_theta(ratio: FloatArray, is_noise: BoolArray) -> float | None:
 def fit_member(X: FloatArray, settings: MemberSettings, rng: np.random.Generator) -> MemberFit:
     """Fits one OCNN on rows X: noise, folds, J and K, theta, then the rows' own distances on the final training set.
 
-    The final training set is all of X, without the noise rows where settings.drop_noise. Raises ValueError where X
-    has too few rows.
+    The final training set is all of X, without the noise rows where settings.drop_noise; where
+    settings.drop_duplicates, X stands for the first of each of its rows. Raises ValueError where X has too few rows.
     """
+    if not settings.drop_duplicates:
+        return _fit_rows(X, settings, rng)
+    first = np.sort(np.unique(X, axis=0, return_index=True)[1])
+    found = _fit_rows(X[first], settings, rng)
+    own_distance = np.full(len(X), -1.0)
+    own_distance[first] = found.own_distance
+    if found.noise is None:
+        return replace(found, own_distance=own_distance)
+    noise = np.zeros(len(X), dtype=bool)
+    noise[first] = found.noise
+    return replace(found, own_distance=own_distance, noise=noise)
+
+
+def _fit_rows(X: FloatArray, settings: MemberSettings, rng: np.random.Generator) -> MemberFit:
     noise: BoolArray | None = None
-    j, k, theta = settings.n_neighbors, settings.k_neighbors, settings.theta
-    notes: list[Literal["edge", "theta"]] = []
+    _check_enough(X, settings)
     if settings.needs_noise:
-        noise = noise_mask(X, omega=settings.omega, n_needed=max(settings.n_inner_folds, 5))
-        _check_enough(X, noise, settings)
-    j_max, k_max = j or settings.max_neighbors, k or settings.max_neighbors
+        n_needed = max(settings.n_inner_folds, 5)
+        noise = noise_mask(X, omega=settings.omega, n_needed=n_needed, side=settings.noise_side)
+        _check_enough_beside_noise(noise, settings)
+    j_max, k_max = settings.n_neighbors or settings.max_neighbors, settings.k_neighbors or settings.max_neighbors
     near = Neighborhood.of(X, _list_length(max(j_max, k_max), settings) if settings.needs_noise else k_max)
+    j, k, theta, notes = settings.n_neighbors, settings.k_neighbors, settings.theta, list[Note]()
     if settings.needs_folds and noise is not None:
-        fold = inner_folds(noise, settings.n_inner_folds, rng)
-        folds = measure_folds(near, noise, fold, n_neighbors=j_max, k_neighbors=k_max)
-        if j is None or k is None:
-            j_grid = _grid(j, min(item.distance.shape[1] for item in folds))
-            k_grid = _grid(k, min(item.own.shape[1] for item in folds))
-            j, k = choose_neighbors(folds, j_grid=j_grid, k_grid=k_grid, floor=settings.floor)
-            if (len(j_grid) > 1 and j == j_grid[-1]) or (len(k_grid) > 1 and k == k_grid[-1]):
-                notes.append("edge")
-        if theta is None:
-            pooled = np.concatenate([item.ratio(j, k, settings.floor) for item in folds])
-            theta = choose_theta(pooled, np.concatenate([item.is_noise for item in folds]))
-            if theta is None:
-                theta = 1.0
-                notes.append("theta")
+        j, k, theta, notes = _tune(near, noise, settings, rng)
     assert j is not None
     assert k is not None
     assert theta is not None
@@ -252,6 +267,40 @@ def fit_member(X: FloatArray, settings: MemberSettings, rng: np.random.Generator
     own_distance = np.full(len(X), -1.0)
     own_distance[kept] = own
     return MemberFit(j, k, theta, own_distance, floor_reference(own, settings.floor), noise, tuple(notes))
+
+
+def _tune(
+    near: Neighborhood, noise: BoolArray, settings: MemberSettings, rng: np.random.Generator
+) -> tuple[int, int, float, list[Note]]:
+    """J and K, then theta with these, where they are not given, on the same inner folds; and what is to be told."""
+    notes: list[Note] = []
+    j, k, theta = settings.n_neighbors, settings.k_neighbors, settings.theta
+    n_final = int(np.count_nonzero(~noise)) if settings.drop_noise else len(noise)
+    largest = min(settings.max_neighbors, n_final - 1)
+    folds = measure_folds(
+        near,
+        noise,
+        inner_folds(noise, settings.n_inner_folds, rng),
+        n_neighbors=j or largest,
+        k_neighbors=k or largest,
+        train_on_noise=settings.train_on_noise,
+    )
+    if j is None or k is None:
+        j_grid = _grid(j, min(item.distance.shape[1] for item in folds))
+        k_grid = _grid(k, min(item.own.shape[1] for item in folds))
+        best = choose_neighbors(folds, j_grid=j_grid, k_grid=k_grid, floor=settings.floor)
+        j, k = best or (int(j_grid[0]), int(k_grid[0]))
+        if best is None:
+            notes.append("neighbors")
+        elif (len(j_grid) > 1 and j == j_grid[-1]) or (len(k_grid) > 1 and k == k_grid[-1]):
+            notes.append("edge")
+    if theta is None:
+        pooled = np.concatenate([item.ratio(j, k, settings.floor) for item in folds])
+        theta = choose_theta(pooled, np.concatenate([item.is_noise for item in folds]))
+        if theta is None:
+            theta = 1.0
+            notes.append("theta")
+    return j, k, theta, notes
 
 
 def _list_length(k: int, settings: MemberSettings) -> int:
@@ -270,14 +319,28 @@ def _grid(fixed: int | None, largest: int) -> IntArray:
     return np.arange(1, largest + 1) if fixed is None else np.array([fixed])
 
 
-def _check_enough(X: FloatArray, noise: BoolArray, settings: MemberSettings) -> None:
-    """Raises ValueError unless every inner training set can give the fixed numbers of neighbours."""
-    n_targets = int(np.count_nonzero(~noise))
+def _check_enough(X: FloatArray, settings: MemberSettings) -> None:
+    """Raises ValueError unless the rows are enough for the fixed J and K."""
+    j, k = settings.n_neighbors or "cv", settings.k_neighbors or "cv"
+    needed = max(settings.n_neighbors or 1, (settings.k_neighbors or 1) + 1)
+    if len(X) < needed:
+        raise ValueError(
+            f"X must have at least {needed} {'distinct ' if settings.drop_duplicates else ''}rows for n_neighbors={j} "
+            f"and k_neighbors={k}; got n_samples = {len(X)}. Give more rows or fewer neighbours"
+        )
+
+
+def _check_enough_beside_noise(noise: BoolArray, settings: MemberSettings) -> None:
+    """Raises ValueError unless every inner training set and the final one can give the fixed numbers of neighbours."""
+    n_rows, n_targets = len(noise), int(np.count_nonzero(~noise))
     n_folds = settings.n_inner_folds if settings.needs_folds else 1
     n_train = n_targets if n_folds == 1 else n_targets - math.ceil(n_targets / n_folds)
+    if settings.train_on_noise and n_folds > 1:
+        n_with_noise = n_train + (n_rows - n_targets) - math.ceil((n_rows - n_targets) / n_folds)
+        n_train = min(n_with_noise, n_targets) if settings.drop_noise else n_with_noise
     needed = max(settings.n_neighbors or 1, settings.k_neighbors or 1) + 1
     if n_train < needed or n_targets < n_folds:
         raise ValueError(
-            f"X has too few rows: {len(X)} rows, {n_targets} not noise, leave {n_train} to train on in an inner "
+            f"X has too few rows: {n_rows} rows, {n_targets} not noise, leave {n_train} to train on in an inner "
             f"fold; at least {needed} are needed, and {n_folds} targets. Give more rows, fewer folds or neighbours"
         )

@@ -10,13 +10,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from stream_occ.detectors import ocnn
 from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import MemberFit, MemberSettings, fit_member
-from stream_occ.detectors.ocnn import OCNN, build_scorer, check_training_rows, warn_of
+from stream_occ.detectors.ocnn import OCNN, build_scorer, check_training_rows, summary_of, warn_of
 from stream_occ.projection import draw_projection, draw_subspace, project
 from stream_occ.samples import FloatArray
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
@@ -53,7 +53,7 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         """
         settings = self._checked()
         rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
-        check_training_rows(rows, settings)
+        check_training_rows(rows)
         generators = as_generator(self.random_state).spawn(self.n_estimators)
         maps, members = [], []
         with threadpool_limits(limits=1, user_api="blas"):
@@ -70,6 +70,8 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_neighbors_ = np.array([member.n_neighbors for member in members])
         self.k_neighbors_ = np.array([member.k_neighbors for member in members])
         self.thetas_ = np.array([member.theta for member in members])
+        noise = [member.noise for member in members if member.noise is not None]
+        self.noise_ = np.stack(noise) if noise else None
         self.scorer_: FrozenScorer = build_scorer(rows, self.maps_, members, self.combine)
         self._set_thresholds()
         return self
@@ -95,6 +97,11 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         """nn_ratio (n, L) of each row in each member, high = abnormal."""
         rows = self._rows(X)
         return self.scorer_.ratios(rows)
+
+    def tuning_summary(self) -> dict[str, Any]:
+        """Spread over members of theta, J, K and number of noise rows, each in its own space, as plain JSON."""
+        check_is_fitted(self)
+        return summary_of(self.n_neighbors_, self.k_neighbors_, self.thetas_, self.noise_)
 
     def _checked(self) -> MemberSettings:
         check_parameter("n_estimators", self.n_estimators, "an int >= 1", is_count(self.n_estimators, 1))
@@ -169,7 +176,7 @@ class RandomProjectionEnsemble(_MapEnsemble):
 class RandomSubspaceEnsemble(_MapEnsemble):
     """Votes (or averages) OCNNs, each on its own random selection of max(1, round half up(max_features d)) features.
 
-    All else as RandomProjectionEnsemble; max_features in (0, 1] is a share (the paper's RS50 and RS75).
+    All else as RandomProjectionEnsemble; max_features in (0, 1] is a share (the paper's RS(50) and RS(75)).
 
     Examples
     --------
@@ -225,7 +232,7 @@ PRESETS: dict[str, Callable[[], _MapEnsemble]] = {
     **{
         f"{name}-{suffix}": partial(_ensemble, single, max_features)
         for name, single in ocnn.PRESETS.items()
-        for suffix, max_features in (("RP", None), ("RS50", 0.5), ("RS75", 0.75))
+        for suffix, max_features in (("RP", None), ("RS(50)", 0.5), ("RS(75)", 0.75))
     },
     "working": _working,
 }

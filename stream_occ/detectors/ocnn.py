@@ -9,10 +9,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
-from stream_occ.detectors._tuning import MemberFit, MemberSettings, fit_member
+from stream_occ.detectors._tuning import BoolArray, MemberFit, MemberSettings, NoiseSide, fit_member
 from stream_occ.samples import FloatArray
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
 
@@ -32,8 +32,9 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     Euclidean, float64; equal distances go to the lower row number; 0/0 = 0 and x/0 = +inf. Accepted iff nn_ratio <
     theta, strictly: offset_ = -nextafter(theta, -inf). `score_samples` = -nn_ratio, infinity standing as 1e300.
 
-    X is used as given: scale it first. Papers.md 4.1 lists where the paper leaves a choice; here noise never trains an
-    inner fold, the final training set is all of X, and J, K are chosen at theta = 1 before theta.
+    X is used as given: scale it first. Where the paper leaves a choice: noise never trains an inner fold, the final
+    training set is all of X, repeats included, and J, K are chosen at theta = 1 before theta. Options change the first
+    three.
 
     Parameters
     ----------
@@ -41,16 +42,19 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     k_neighbors : K >= 1, or "cv" likewise.
     theta : threshold > 0, or "empirical" for Algorithm 4.
     floor : >= 0; 0 is the paper's ratio, a large floor orders rows as the plain mean distance to J neighbours does.
-    max_neighbors : largest J and K tried by "cv".
-    omega : whisker multiplier that Algorithm 2 starts from.
+    max_neighbors : largest J and K tried by "cv"; the paper took 10, and 5 for its sets of sensor windows.
+    omega : whisker multiplier that Algorithm 2 starts from (the paper calls it a rate).
     n_inner_folds : inner folds G >= 2.
     drop_noise : leave the rows that Algorithm 2 rejects out of the final training set.
     random_state : seed (int), numpy Generator, RandomState or None; deals rows out to inner folds.
+    train_on_noise : let noise train the inner folds that do not test it (the paper's text says both yes and no).
+    noise_side : "both" as printed (equation 9), or "upper": rows near the mean row are no noise.
+    drop_duplicates : keep repeated rows once, the first of each; J, K, noise and theta then see distinct rows alone.
 
     Attributes
     ----------
     n_neighbors_, k_neighbors_, theta_, offset_, score_threshold_ : what fit settled on.
-    noise_ : bool (N,), rows rejected by Algorithm 2, or None where it did not run.
+    noise_ : bool (N,), rows rejected by Algorithm 2 (a dropped repeat is not among them), or None where it did not run.
 
     Examples
     --------
@@ -70,6 +74,10 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         n_inner_folds: int = 2,
         drop_noise: bool = False,
         random_state: Any = None,
+        *,
+        train_on_noise: bool = False,
+        noise_side: NoiseSide = "both",
+        drop_duplicates: bool = False,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.k_neighbors = k_neighbors
@@ -80,6 +88,9 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_inner_folds = n_inner_folds
         self.drop_noise = drop_noise
         self.random_state = random_state
+        self.train_on_noise = train_on_noise
+        self.noise_side = noise_side
+        self.drop_duplicates = drop_duplicates
 
     def fit(self, X: ArrayLike, y: object = None, *, progress: Callable[[int, int], None] | None = None) -> Self:
         """Learns from normal rows X (N, d); y is ignored. Calls progress(1, 1) at the end.
@@ -88,7 +99,7 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         """
         settings = self.settings()
         rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
-        check_training_rows(rows, settings)
+        check_training_rows(rows)
         found = fit_member(rows, settings, as_generator(self.random_state))
         warn_of([found])
         self.n_neighbors_, self.k_neighbors_, self.theta_ = found.n_neighbors, found.k_neighbors, found.theta
@@ -110,6 +121,12 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         return self.scorer_.ratios(rows)[:, 0]
 
+    def tuning_summary(self) -> dict[str, Any]:
+        """theta, J, K and number of noise rows that fit settled on, in the ensembles' form, as plain JSON."""
+        check_is_fitted(self)
+        noise = None if self.noise_ is None else self.noise_[None]
+        return summary_of([self.n_neighbors_], [self.k_neighbors_], [self.theta_], noise)
+
     def settings(self) -> MemberSettings:
         """The parameters, checked; raises ValueError naming the one that is off."""
         check_parameter("max_neighbors", self.max_neighbors, "an int >= 1", is_count(self.max_neighbors, 1))
@@ -121,6 +138,7 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             check_parameter(name, value, 'an int >= 1 or "cv"', value == "cv" or is_count(value, 1))
         is_theta = self.theta == "empirical" or (is_number(self.theta) and self.theta > 0)
         check_parameter("theta", self.theta, 'a finite number > 0 or "empirical"', is_theta)
+        check_parameter("noise_side", self.noise_side, '"both" or "upper"', self.noise_side in ("both", "upper"))
         return MemberSettings(
             n_neighbors=None if self.n_neighbors == "cv" else int(self.n_neighbors),
             k_neighbors=None if self.k_neighbors == "cv" else int(self.k_neighbors),
@@ -130,6 +148,9 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             omega=float(self.omega),
             n_inner_folds=int(self.n_inner_folds),
             drop_noise=bool(self.drop_noise),
+            train_on_noise=bool(self.train_on_noise),
+            noise_side=self.noise_side,
+            drop_duplicates=bool(self.drop_duplicates),
         )
 
 
@@ -146,14 +167,31 @@ def build_scorer(X: FloatArray, maps: FloatArray, members: list[MemberFit], comb
     )
 
 
-def check_training_rows(X: FloatArray, settings: MemberSettings) -> None:
-    """Raises ValueError unless the rows differ and are enough for the fixed J and K."""
-    needed = max(settings.n_neighbors or 1, (settings.k_neighbors or 1) + 1)
-    if len(X) < needed:
-        raise ValueError(
-            f"X must have at least {needed} rows for n_neighbors={settings.n_neighbors or 'cv'} and "
-            f"k_neighbors={settings.k_neighbors or 'cv'}; got n_samples = {len(X)}. Give more rows or fewer neighbours"
-        )
+def summary_of(
+    n_neighbors: ArrayLike, k_neighbors: ArrayLike, theta: ArrayLike, noise: BoolArray | None
+) -> dict[str, Any]:
+    """Spread over members (L,) as plain JSON: theta and n_noise as min, median, max; J and K as members per value.
+
+    n_noise is None where Algorithm 2 did not run; noise is (L, N).
+    """
+
+    def spread(values: ArrayLike) -> dict[str, float]:
+        low, middle, high = np.quantile(np.asarray(values, dtype=np.float64), (0.0, 0.5, 1.0)).tolist()
+        return {"min": low, "median": middle, "max": high}
+
+    def counts(values: ArrayLike) -> dict[str, int]:
+        return {str(value): int(n) for value, n in zip(*np.unique(values, return_counts=True), strict=True)}
+
+    return {
+        "theta": spread(theta),
+        "n_neighbors": counts(n_neighbors),
+        "k_neighbors": counts(k_neighbors),
+        "n_noise": None if noise is None else spread(np.count_nonzero(noise, axis=1)),
+    }
+
+
+def check_training_rows(X: FloatArray) -> None:
+    """Raises ValueError unless the rows differ and their squares are finite."""
     if np.ptp(X, axis=0).max() == 0.0:
         raise ValueError(
             f"X must hold at least two distinct rows; got {len(X)} identical ones. Check that the sensor moved"
@@ -165,6 +203,7 @@ def check_training_rows(X: FloatArray, settings: MemberSettings) -> None:
 def warn_of(members: list[MemberFit]) -> None:
     """One TuningWarning for each thing that happened in any member, with the number of members."""
     texts = {
+        "neighbors": "no J and K accept a target and reject a noise row of one inner fold: the smallest are used",
         "edge": "the best J or K is the largest one tried: raise max_neighbors or fix them",
         "theta": "no threshold accepts a target and rejects a noise row: theta = 1 is used",
     }

@@ -18,7 +18,7 @@ from stream_occ.scoring import load_scorer
 OCNN_PRESETS = {
     f"{rule}{suffix}"
     for rule in ("11NN", "11NN(theta)", "JKNN", "1KNN", "J1NN")
-    for suffix in ("", "-RP", "-RS50", "-RS75")
+    for suffix in ("", "-RP", "-RS(50)", "-RS(75)")
 } | {"working"}
 
 
@@ -68,9 +68,10 @@ def test_preset_keeps_one_algebra(name: str, rows: np.ndarray) -> None:
 def test_presets_of_the_first_paper_are_there() -> None:
     """Five rules, single and in three ensembles, and the working mode; seed and threads are set where given."""
     assert set(preset_names()) >= OCNN_PRESETS
-    made = preset("JKNN-RS75", random_state=7, n_jobs=1)
+    made = preset("JKNN-RS(75)", random_state=7, n_jobs=1)
     assert (made.random_state, made.n_jobs, made.max_features, made.n_estimators) == (7, 1, 0.75, 25)
     assert (made.estimator.n_neighbors, made.estimator.k_neighbors, made.estimator.theta) == ("cv", "cv", 1.0)
+    assert made.estimator.max_neighbors == 10
     assert preset("1KNN").get_params()["k_neighbors"] == "cv"
     assert preset("J1NN-RP").estimator.n_neighbors == "cv"
     assert preset("working").combine == "mean"

@@ -1,7 +1,7 @@
 """Loop-written twin of one-class nearest neighbours: Khan & Ahmad's Algorithms 1 to 5 as printed, slow and plain.
 
-Decisions where the paper is silent are those of the project's notes (tie rules, 0/0, noise never trains). Lists and
-math alone; nothing here is shared with the package.
+Decisions where the paper is silent (tie rules, 0/0, whether noise trains, one or two sides) are those that OCNN's
+docstring names. Lists and math alone; nothing here is shared with the package.
 """
 
 import math
@@ -63,7 +63,12 @@ def quartile(values: list[float], share: float) -> float:
     return values[low] + (place - low) * (values[high] - values[low])
 
 
-def noise(rows: Rows, needed: int, start_tenths: int = 15) -> list[bool]:
+def distinct(rows: Rows) -> list[int]:
+    """Numbers of the rows that no earlier row equals."""
+    return [number for number, row in enumerate(rows) if row not in rows[:number]]
+
+
+def noise(rows: Rows, needed: int, start_tenths: int = 15, upper_only: bool = False) -> list[bool]:
     """Algorithm 2: outside the whiskers of the distance to the mean row, whiskers shrinking until `needed` are."""
     n_features = len(rows[0])
     center = [math.fsum(row[i] for row in rows) / len(rows) for i in range(n_features)]
@@ -71,19 +76,21 @@ def noise(rows: Rows, needed: int, start_tenths: int = 15) -> list[bool]:
     q1, q3 = quartile(far, 0.25), quartile(far, 0.75)
     for k in range(start_tenths + 1):
         omega = (start_tenths - k) / 10
-        outside = [d < q1 - omega * (q3 - q1) or d > q3 + omega * (q3 - q1) for d in far]
+        outside = [(not upper_only and d < q1 - omega * (q3 - q1)) or d > q3 + omega * (q3 - q1) for d in far]
         if sum(outside) >= needed:
             return outside
     farthest = sorted(range(len(rows)), key=lambda number: (-far[number], number))[:needed]
     return [number in farthest for number in range(len(rows))]
 
 
-def fold_sets(rows: Rows, is_noise: list[bool], fold: list[int]) -> list[tuple[Rows, Rows, Rows]]:
-    """(training targets, tested targets, tested noise) of each fold; noise never trains."""
+def fold_sets(
+    rows: Rows, is_noise: list[bool], fold: list[int], train_on_noise: bool = False
+) -> list[tuple[Rows, Rows, Rows]]:
+    """(training rows, tested targets, tested noise) of each fold; noise trains only if told to."""
     numbers = range(len(rows))
     return [
         (
-            [rows[i] for i in numbers if fold[i] != g and not is_noise[i]],
+            [rows[i] for i in numbers if fold[i] != g and (train_on_noise or not is_noise[i])],
             [rows[i] for i in numbers if fold[i] == g and not is_noise[i]],
             [rows[i] for i in numbers if fold[i] == g and is_noise[i]],
         )
@@ -92,14 +99,14 @@ def fold_sets(rows: Rows, is_noise: list[bool], fold: list[int]) -> list[tuple[R
 
 
 def best_neighbors(
-    rows: Rows, is_noise: list[bool], fold: list[int], j_grid: list[int], k_grid: list[int], floor: float = 0.0
-) -> tuple[int, int]:
-    """Algorithm 3: largest mean over folds of gmean at theta = 1; first met wins, J outside, K inside."""
-    best, best_pair = -1.0, (0, 0)
+    sets: list[tuple[Rows, Rows, Rows]], j_grid: list[int], k_grid: list[int], floor: float = 0.0
+) -> tuple[int, int] | None:
+    """Algorithm 3: largest mean over folds of gmean at theta = 1, first met, J outside, K inside; None if all 0."""
+    best, best_pair = 0.0, None
     for j in j_grid:
         for k in k_grid:
             gmeans = []
-            for train, targets, outliers in fold_sets(rows, is_noise, fold):
+            for train, targets, outliers in sets:
                 accepted = sum(nn_ratio(z, train, j, k, floor) < 1.0 for z in targets)
                 rejected = sum(not nn_ratio(z, train, j, k, floor) < 1.0 for z in outliers)
                 gmeans.append(math.sqrt(accepted / len(targets) * rejected / len(outliers)))
@@ -109,10 +116,10 @@ def best_neighbors(
     return best_pair
 
 
-def best_theta(rows: Rows, is_noise: list[bool], fold: list[int], j: int, k: int, floor: float = 0.0) -> float | None:
+def best_theta(sets: list[tuple[Rows, Rows, Rows]], j: int, k: int, floor: float = 0.0) -> float | None:
     """Algorithm 4 on pooled folds: the O(n^2) comparison; None where every gmean is 0."""
     targets, outliers = [], []
-    for train, inside, outside in fold_sets(rows, is_noise, fold):
+    for train, inside, outside in sets:
         targets += [nn_ratio(z, train, j, k, floor) for z in inside]
         outliers += [nn_ratio(z, train, j, k, floor) for z in outside]
     return sweep(targets, outliers)

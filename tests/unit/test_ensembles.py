@@ -1,7 +1,9 @@
 """Ensembles: votes by the loop twin, no label in any map, one map for all rows, one result for any thread count."""
 
+import json
 import re
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -120,12 +122,39 @@ def test_full_subspace_is_the_single_detector(rows: Any) -> None:
 
 
 def test_noise_is_found_in_each_members_own_space() -> None:
-    """With drop_noise the members leave different rows out."""
+    """Algorithm 5 runs Algorithm 2 on each member's rows: with drop_noise the members leave different rows out."""
     X = np.random.default_rng(7).normal(size=(200, 5))
     detector = RandomSubspaceEnsemble(OCNN(drop_noise=True), 3, random_state=0, max_features=0.4).fit(X)
-    dropped = detector.to_scorer().arrays()["own_distance"] < 0.0
-    assert (dropped.sum(axis=1) >= 5).all()
-    assert len({row.tobytes() for row in dropped}) > 1
+    for matrix, noise in zip(detector.maps_, detector.noise_, strict=True):
+        assert noise.tolist() == ocnn_loop.noise(ocnn_loop.mapped(X.tolist(), matrix.tolist()), 5)
+    np.testing.assert_array_equal(detector.to_scorer().arrays()["own_distance"] < 0.0, detector.noise_)
+    assert len({row.tobytes() for row in detector.noise_}) == 3
+
+
+def test_repeats_are_dropped_in_each_members_own_space() -> None:
+    """Rows that differ in a feature a member does not see are one row to it."""
+    X = np.column_stack([np.repeat(np.arange(10.0), 3), np.tile(np.arange(3.0), 10)])
+    detector = RandomSubspaceEnsemble(OCNN(drop_duplicates=True), 6, random_state=0).fit(X)
+    kept = (detector.to_scorer().arrays()["own_distance"] >= 0.0).sum(axis=1)
+    features = detector.maps_[:, 0].argmax(axis=1)
+    assert kept.tolist() == [[10, 3][feature] for feature in features]
+    assert set(features.tolist()) == {0, 1}
+
+
+def test_tuning_summary_shows_the_spread_over_members(rows: Any) -> None:
+    """Least, median and greatest theta, members for each J and K, spread of the noise counts; plain JSON."""
+    detector = RandomProjectionEnsemble(OCNN("cv", 3, "empirical", max_neighbors=4), 5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TuningWarning)
+        summary = json.loads(json.dumps(detector.fit(rows[0]).tuning_summary()))
+    thetas = sorted(detector.thetas_.tolist())
+    assert thetas[0] < thetas[2] < thetas[4]
+    assert summary["theta"] == {"min": thetas[0], "median": thetas[2], "max": thetas[4]}
+    assert summary["k_neighbors"] == {"3": 5}
+    assert {int(j): n for j, n in summary["n_neighbors"].items()} == Counter(detector.n_neighbors_.tolist())
+    counts = sorted(int(noise.sum()) for noise in detector.noise_)
+    assert summary["n_noise"] == {"min": counts[0], "median": counts[2], "max": counts[4]}
+    assert RandomProjectionEnsemble(n_estimators=2).fit(rows[0]).tuning_summary()["n_noise"] is None
 
 
 def test_maps_that_make_all_rows_equal_are_drawn_again() -> None:
