@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
 import threading
 import time
 from collections import Counter
@@ -57,6 +59,8 @@ class Recorder:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError("--out", "be a folder that can be made", str(folder), "Give another folder") from error
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError("--out", "be a folder that can be written to", str(folder), "Give another folder")
 
     def take(self, messages: Sequence[Received], *, now_ns: int, now_s: float) -> None:
         """Appends the samples of messages to their devices' files."""
@@ -114,9 +118,10 @@ def run(
     on_ready: Callable[[str], None] = lambda line: None,
     on_progress: Callable[[float, int], None] = lambda elapsed_s, n_samples: None,
 ) -> RecordSummary:
-    """Records until `stop` is set or `seconds` after the subscription are over.
+    """Records until `stop` is set or `seconds` are over.
 
-    Raises ServiceError where another process takes the session over or the network thread died.
+    Raises ServiceError where the broker has not taken the subscriptions within mqtt.connect_timeout_s (or `seconds`, if
+    less), where another process takes the session over and where the network thread died.
     """
     recorder = Recorder(config, folder, labels)
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
@@ -132,22 +137,25 @@ def run(
         on_ready=is_ready.set,
     )
     link.start()
-    started_s: float | None = None
+    seconds = math.inf if seconds is None else seconds
+    began_s = time.monotonic()
+    ready_within_s, is_announced = min(seconds, config.mqtt.connect_timeout_s), False
     try:
         while not stop.wait(SLICE_S):
             now_s = time.monotonic()
-            if started_s is None and is_ready.is_set():
-                started_s = now_s
+            if is_ready.is_set() and not is_announced:
+                is_announced = True
                 on_ready(f"ready: recording {', '.join(entry.pattern for entry in config.inputs)} into {folder}")
             if link.fatal is not None:
                 raise link.fatal
             if not link.is_alive:
                 raise ServiceError("record", "have its network thread alive", "a dead one", "Start it again")
             recorder.take(inbox.drain(), now_ns=time.time_ns(), now_s=now_s)
-            if started_s is not None:
-                on_progress(now_s - started_s, recorder.n_samples)
-                if seconds is not None and now_s - started_s >= seconds:
-                    break
+            if not is_announced and now_s - began_s >= ready_within_s:
+                raise _unreachable(config, ready_within_s)
+            on_progress(now_s - began_s, recorder.n_samples)
+            if now_s - began_s >= seconds:
+                break
     finally:
         link.stop()
         try:
@@ -156,3 +164,12 @@ def run(
             recorder.intake.refused += Counter({"queue_full": inbox.n_refused})
             summary = recorder.close()
     return summary
+
+
+def _unreachable(config: Config, within_s: float) -> ServiceError:
+    return ServiceError(
+        f"broker {config.mqtt.host}:{config.mqtt.port}",
+        f"take the subscriptions within {within_s:g} s",
+        "nothing",
+        "Check --host, --port and the broker's log",
+    )

@@ -78,7 +78,10 @@ JsonOption = Annotated[
 
 @contextmanager
 def progress() -> Iterator[ProgressReport]:
-    """One bar a stage on stderr, drawn only where stderr is a terminal; yields report(stage, done, total)."""
+    """One bar a stage on stderr, drawn only where stderr is a terminal; yields report(stage, done, total).
+
+    Lines written meanwhile go above the bars; those to a stdout that is no terminal go there, untouched.
+    """
     if not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
@@ -99,13 +102,13 @@ def progress() -> Iterator[ProgressReport]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bars:
         tasks: dict[str, Any] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total or None)
-            bars.update(tasks[stage], completed=done, total=total or None)
+            bars.update(tasks[stage], completed=min(done, total) if total else done, total=total or None)
 
         yield report
 

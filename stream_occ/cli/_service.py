@@ -13,7 +13,14 @@ def log_to_stderr(level: str) -> None:
     import logging
     import time
 
-    handler = logging.StreamHandler(sys.stderr)
+    class StderrHandler(logging.StreamHandler[Any]):
+        """Writes to what is stderr at the moment: a progress bar stands in for it, to keep lines apart from itself."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            self.stream = sys.stderr
+            super().emit(record)
+
+    handler = StderrHandler()
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)

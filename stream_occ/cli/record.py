@@ -28,7 +28,7 @@ def command(
     codec: Annotated[str, typer.Option("--codec", help="Codec for --topic.")] = "json",
     profile: Annotated[str, typer.Option("--profile", help="Profile for --topic: a name in profiles/.")] = "declared",
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="End after this long; without it, on Ctrl-C.")
+        float | None, typer.Option("--seconds", min=0.1, help="End this long after the start; without it, on Ctrl-C.")
     ] = None,
     subject: Annotated[str | None, typer.Option("--subject", help="Who wears the device. Default: its id.")] = None,
     activity: Annotated[str, typer.Option("--activity", help="What is done, for reports.")] = "unknown",
@@ -37,18 +37,20 @@ def command(
         str | None, typer.Option("--placement", help="waist, wrist, thigh, chest, neck or ankle.")
     ] = None,
     json_path: JsonOption = None,
-) -> None:
+) -> int:
     """Subscribe and record until --seconds are over, SIGTERM or Ctrl-C.
 
-    Prints one line that begins with "ready:" when the broker has taken the subscriptions. Damaged messages are left
-    out and counted by reason.
+    Prints one line that begins with "ready:" when the broker has taken the subscriptions; where it has not within
+    mqtt.connect_timeout_s (10 s), or --seconds if less, exit code is 1. Damaged messages are left out and counted by
+    reason.
     """
     import secrets
     from dataclasses import asdict
     from typing import get_args
 
     from stream_occ import recording
-    from stream_occ.cli._common import progress, write_json
+    from stream_occ.cli import EXIT_FAILED, EXIT_OK
+    from stream_occ.cli._common import counted, progress, write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
     from stream_occ.config import adjusted_config
     from stream_occ.errors import UsageError
@@ -76,11 +78,12 @@ def command(
             on_progress=lambda elapsed_s, _n: report("Recording (s)", int(elapsed_s), int(seconds or 0)),
         )
     for path, n_samples in summary.files.items():
-        say(f"{path}: {n_samples} samples")
+        say(f"{path}: {counted(n_samples, 'sample')}")
     refused = ", ".join(f"{reason} {n}" for reason, n in summary.refused.items()) or "none"
-    say(f"{summary.n_messages} messages, refused: {refused}")
+    say(f"{counted(summary.n_messages, 'message')}, refused: {refused}")
     if json_path is not None:
         write_json(json_path, asdict(summary))
     if not summary.files:
         say("nothing was recorded")
-        raise SystemExit(1)
+        return EXIT_FAILED
+    return EXIT_OK

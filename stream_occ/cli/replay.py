@@ -89,7 +89,7 @@ def command(
     choice = Choice(_names(people), _names(activities), falls)
     with progress() as report:
         streams, total_s = _streams(
-            synthetic, dataset, data, variant, device, choice, (minutes, fall_count, seed), report
+            synthetic, dataset, data, variant, device, choice, (minutes, fall_count, seed), pause_s, report
         )
         for device_id in streams:
             check_device_id(device_id)
@@ -119,6 +119,7 @@ def _streams(
     device: str,
     choice: Choice,
     life: tuple[float, int, int],
+    pause_s: float,
     report: ProgressReport,
 ) -> tuple[Mapping[str, Iterable[Recording]], float]:
     """What to play, and how long it lasts in the devices' time, s."""
@@ -143,7 +144,7 @@ def _streams(
             source, device, choice, lambda done, total: report("Reading recordings", done, total)
         )
     spans = [[int(r.block.t_ns.max() - r.block.t_ns[0]) for r in found if len(r.block)] for found in recorded.values()]
-    return recorded, max(sum(lengths) for lengths in spans) / 1e9
+    return recorded, max(sum(lengths) / 1e9 + pause_s * (len(lengths) - 1) for lengths in spans)
 
 
 def _names(text: str | None) -> frozenset[str] | None:

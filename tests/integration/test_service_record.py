@@ -58,7 +58,7 @@ def test_recorded_samples_are_those_that_were_sent_and_damage_is_counted(broker:
 def test_recording_ends_after_its_seconds_and_says_that_nothing_came(broker: Broker, tmp_path: Path) -> None:
     """Exit code 1: a recording without a sample is no recording."""
     command = [sys.executable, "-m", "stream_occ", "record", "--port", str(broker.port), "--topic", "a/{device}"]
-    command += ["--out", str(tmp_path / "out"), "--seconds", "0.5"]
+    command += ["--out", str(tmp_path / "out"), "--seconds", "2"]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert "nothing was recorded" in done.stdout

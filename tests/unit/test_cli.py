@@ -1,16 +1,20 @@
 """The command line as a whole: finding commands, exit codes, one-line errors, what `--version` costs."""
 
+import io
 import json
+import logging
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream_occ import __version__
-from stream_occ.cli import _commands, _common, run
+from stream_occ.cli import _commands, _common, _service, run
 from stream_occ.errors import UsageError
 
 HEAVY = (
@@ -326,6 +330,73 @@ def test_progress_is_silent_where_stderr_is_no_terminal(capsys: pytest.CaptureFi
     with _common.progress() as report:
         report("Reading recordings", 1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def as_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal in the place of stderr, for the rest of the test; made in it: pytest sets its own after fixtures."""
+    stream = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+@pytest.fixture
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_logging_as_it_was")
+def test_log_lines_stand_above_the_bar_and_output_stays_on_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log line begins on a line from which the bar was wiped; what a pipe reads is not mixed with bars."""
+    terminal = as_terminal(monkeypatch)
+    _service.log_to_stderr("warning")
+    with _common.progress() as report:
+        report("Recording (s)", 1, 5)
+        logging.getLogger("some.module").warning("broker is away")
+        _service.say("ready: recording")
+        report("Recording (s)", 2, 5)
+    assert capsys.readouterr().out == "ready: recording\n"
+    shown = terminal.getvalue()
+    [line] = [line for line in shown.splitlines() if "broker is away" in line]
+    assert re.fullmatch(r"\S+Z WARNING some\.module: broker is away *", line.rpartition("\x1b[2K")[2])
+    assert "\x1b[2K" in line
+    assert "ready" not in shown
+
+
+def test_bar_never_goes_beyond_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What turns out longer than was told fills the bar and no more."""
+    terminal = as_terminal(monkeypatch)
+    with _common.progress() as report:
+        report("Replaying (s)", 12, 10)
+    assert "10/10" in terminal.getvalue()
+    assert "12/10" not in terminal.getvalue()
+
+
+def test_record_without_a_broker_ends_in_time_with_one_line(tmp_path: Path) -> None:
+    """--seconds counts from the start, whether or not anybody answers; exit code 1."""
+    command = [sys.executable, "-m", "stream_occ", "record", "--port", "1", "--topic", "a/{device}", "--seconds", "0.4"]
+    env = {**os.environ, "STREAM_OCC__LOG__LEVEL": "error"}
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path)], env=env, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "stream-occ: broker 127.0.0.1:1: must take the subscriptions within 0.4 s; got nothing. "
+        "Check --host, --port and the broker's log.\n"
+    )
 
 
 @pytest.mark.parametrize(
