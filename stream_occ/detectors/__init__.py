@@ -3,6 +3,8 @@
 A public name of any file here (`OCNN`, `RandomProjectionEnsemble`, ...) can be imported from this package; the file is
 imported on first use. A file may offer ready detectors in its `PRESETS`: name -> function that makes one, and say in
 `SCALING` how their paper scales the features (without it: min-max).
+
+What learns on a stream is in `stream_occ.detectors.online`, which needs river and is imported by its full name alone.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any
 from stream_occ.errors import UsageError
 
 __all__ = ["preset", "preset_names", "preset_scaling"]
+
+_NEEDS_AN_EXTRA = frozenset({"online"})
 
 
 def preset(name: str, *, random_state: int | None = None, n_jobs: int | None = None) -> Any:
@@ -60,8 +64,8 @@ def _presets() -> dict[str, Callable[[], Any]]:
 
 
 def _modules() -> list[ModuleType]:
-    names = sorted(item.name for item in pkgutil.iter_modules(__path__) if not item.name.startswith("_"))
-    return [import_module(f"{__name__}.{name}") for name in names]
+    names = {item.name for item in pkgutil.iter_modules(__path__) if not item.name.startswith("_")}
+    return [import_module(f"{__name__}.{name}") for name in sorted(names - _NEEDS_AN_EXTRA)]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,387 @@
+"""Detectors that learn on a stream in bounded memory, after river's interface; needs the extra `online`.
+
+`learn_one(x)` and `score_one(x)` take one row as a mapping of feature names to numbers; a score is high = abnormal, and
+0 until there is enough to compare with. A name that x lacks counts as 0. Scale first, by a frozen scaler: one that
+moves would change what earlier rows, landmarks and thresholds mean.
+
+This is the one module that imports river; the rest of the package does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from river import base
+
+from stream_occ.detectors._base import check_parameter, is_count, is_number
+from stream_occ.detectors._tuning import floor_reference
+from stream_occ.kernels import KernelPoints, rms_bandwidth, squared_distances
+from stream_occ.neighbors import pair_distances_squared
+from stream_occ.samples import FloatArray, IntArray
+from stream_occ.scoring.ocnn_ensemble import LARGEST_RATIO, ratio_of
+
+__all__ = ["GuardedLearner", "OnlineKernelRidge", "SlidingOCNN"]
+
+_FARTHEST = 1e100  # coordinates are clipped to +- this, so that no square overflows
+_SMALLEST_EIGENVALUE = 1e-10  # of the landmarks' kernel, as a share of the largest: below it is rounding
+
+Row = dict[Any, Any]
+
+
+class _Columns:
+    """Names of features in the order of their columns: sorted at first sight, later ones appended."""
+
+    def __init__(self) -> None:
+        self.names: tuple[Any, ...] = ()
+
+    def learn(self, x: Row) -> None:
+        """Gives a column to each name not seen before."""
+        new = set(x).difference(self.names)
+        if new:
+            self.names += tuple(sorted(new, key=str))
+
+    def row(self, x: Row) -> FloatArray:
+        """x as a row of the known columns; raises ValueError for NaN or infinity in them."""
+        row = np.array([x.get(name, 0.0) for name in self.names], dtype=np.float64)
+        if not np.isfinite(row).all():
+            bad = [str(name) for name, value in zip(self.names, row, strict=True) if not np.isfinite(value)]
+            raise ValueError(f"x must be finite; got NaN or infinity in {', '.join(bad)}")
+        clipped: FloatArray = np.clip(row, -_FARTHEST, _FARTHEST)
+        return clipped
+
+
+class SlidingOCNN(base.AnomalyDetector):
+    """One-class nearest neighbours over a sliding window or a reservoir of rows, equal to a batch OCNN on those rows.
+
+    Score: nn_ratio = D_J / (D_K + floor * m) as in `OCNN`, infinity standing as 1e300; equal distances go to the row
+    that came first. Each row's K nearest others are kept up as rows come and go: a new row is compared with all, and
+    only rows that lose a neighbour are searched again, about K of them for one that goes. Memory: window_size rows
+    and their K neighbours. 0 until max(J, K + 1) rows are there.
+
+    Parameters
+    ----------
+    window_size : rows kept, at least max(J, K + 1).
+    n_neighbors, k_neighbors : J and K, ints >= 1.
+    floor : >= 0, as in `OCNN`; 0 is the paper's ratio, which needs 0/0 = 0 where rows are doubled.
+    sampling : "window" keeps the last rows; "reservoir" a uniform sample of all rows so far (Vitter's algorithm R): an
+        hour in a chair pushes nothing else out.
+    seed : of the reservoir; None draws afresh.
+
+    Examples
+    --------
+    >>> detector = SlidingOCNN(window_size=8, n_neighbors=1, k_neighbors=1, floor=0.0)
+    >>> for value in range(10):
+    ...     detector.learn_one({"a": float(value)})
+    >>> detector.score_one({"a": 4.5}), detector.score_one({"a": 12.0})
+    (0.5, 3.0)
+    """
+
+    def __init__(
+        self,
+        window_size: int = 1000,
+        n_neighbors: int = 5,
+        k_neighbors: int = 5,
+        floor: float = 10.0,
+        sampling: Literal["window", "reservoir"] = "window",
+        seed: int | None = None,
+    ) -> None:
+        check_parameter("n_neighbors", n_neighbors, "an int >= 1", is_count(n_neighbors, 1))
+        check_parameter("k_neighbors", k_neighbors, "an int >= 1", is_count(k_neighbors, 1))
+        least = max(n_neighbors, k_neighbors + 1)
+        check_parameter("window_size", window_size, f"an int >= {least}", is_count(window_size, least))
+        check_parameter("floor", floor, "a finite number >= 0", is_number(floor) and floor >= 0)
+        check_parameter("sampling", sampling, '"window" or "reservoir"', sampling in ("window", "reservoir"))
+        self.window_size = window_size
+        self.n_neighbors = n_neighbors
+        self.k_neighbors = k_neighbors
+        self.floor = floor
+        self.sampling = sampling
+        self.seed = seed
+        self.n_seen = 0
+        self._columns = _Columns()
+        self._rng = np.random.default_rng(seed)
+        self._n_rows = 0
+        self._X = np.empty((window_size, 0))
+        self._number = np.zeros(window_size, dtype=np.int64)  # when the row in a slot came
+        self._near = np.full((window_size, k_neighbors), -1)  # slots of each row's K nearest others, nearest first
+        self._near_squared = np.full((window_size, k_neighbors), np.inf)
+        self._floor_term: float | None = None
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"window_size": 100}
+        yield {"window_size": 100, "sampling": "reservoir"}
+
+    def learn_one(self, x: Row) -> None:
+        """Takes x in; the row that has to go, goes."""
+        self._columns.learn(x)
+        row = self._columns.row(x)
+        missing = len(row) - self._X.shape[1]
+        if missing:
+            self._X = np.pad(self._X, ((0, 0), (0, missing)))
+        self.n_seen += 1
+        slot = self._slot()
+        if slot is not None:
+            self._put(slot, row)
+            self._floor_term = None
+
+    def score_one(self, x: Row) -> float:
+        """nn_ratio of x, high = abnormal."""
+        j, n_rows = self.n_neighbors, self._n_rows
+        if n_rows < max(j, self.k_neighbors + 1):
+            return 0.0
+        squared = self._squared_to(self._columns.row(x))
+        nearest = np.flatnonzero(squared <= np.partition(squared, j - 1)[j - 1])
+        nearest = nearest[np.lexsort((self._number[nearest], squared[nearest]))[:j]]
+        if self._floor_term is None:
+            self._floor_term = floor_reference(self._own_distance(slice(n_rows)), self.floor)
+        distance = np.sqrt(squared[nearest]).mean()
+        reference = self._own_distance(nearest).mean() + self._floor_term
+        return min(float(ratio_of(distance, reference)), LARGEST_RATIO)
+
+    def rows(self) -> FloatArray:
+        """The rows kept (n, d), in the order in which they came; columns as in `feature_names`."""
+        return self._X[: self._n_rows][np.argsort(self._number[: self._n_rows])]
+
+    @property
+    def feature_names(self) -> tuple[Any, ...]:
+        """Names of the columns."""
+        return self._columns.names
+
+    def _slot(self) -> int | None:
+        """Where the newest row goes; None where the reservoir passes it over."""
+        if self._n_rows < self.window_size:
+            return self._n_rows
+        if self.sampling == "window":
+            return (self.n_seen - 1) % self.window_size
+        drawn = int(self._rng.integers(self.n_seen))
+        return drawn if drawn < self.window_size else None
+
+    def _put(self, slot: int, row: FloatArray) -> None:
+        """Writes the row and brings everyone's K nearest up to date."""
+        is_new = slot == self._n_rows
+        self._n_rows += is_new
+        n_rows, k = self._n_rows, self.k_neighbors
+        self._X[slot], self._number[slot] = row, self.n_seen
+        bereft = [] if is_new else np.flatnonzero((self._near[:n_rows] == slot).any(axis=1)).tolist()
+        squared = self._squared_to(row)
+        closer = np.flatnonzero(squared < self._near_squared[:n_rows, -1])
+        closer = closer[closer != slot]
+        slots = np.column_stack((self._near[closer], np.full(len(closer), slot)))
+        values = np.column_stack((self._near_squared[closer], squared[closer]))
+        order = np.argsort(values, axis=1, kind="stable")[:, :k]
+        self._near[closer] = np.take_along_axis(slots, order, axis=1)
+        self._near_squared[closer] = np.take_along_axis(values, order, axis=1)
+        self._search(slot, squared)
+        for other in bereft:
+            self._search(other, self._squared_to(self._X[other]))
+
+    def _search(self, slot: int, squared: FloatArray) -> None:
+        """The K nearest others of the row in `slot` from its squared distances to all."""
+        squared = squared.copy()
+        squared[slot] = np.inf
+        n_found = min(self.k_neighbors, self._n_rows - 1)
+        found = np.argpartition(squared, n_found)[:n_found] if n_found else np.empty(0, dtype=np.int64)
+        found = found[np.argsort(squared[found])]
+        self._near[slot, :n_found], self._near_squared[slot, :n_found] = found, squared[found]
+
+    def _squared_to(self, row: FloatArray) -> FloatArray:
+        rows = self._X[: self._n_rows]
+        return pair_distances_squared(rows, np.broadcast_to(row, rows.shape))
+
+    def _own_distance(self, slots: IntArray | slice) -> FloatArray:
+        """Mean distance of the rows in `slots` to their K nearest others."""
+        own: FloatArray = np.sqrt(self._near_squared[slots]).mean(axis=1)
+        return own
+
+
+class OnlineKernelRidge(base.AnomalyDetector):
+    """Kernel ridge regression of every row to 1, on Nystrom features of fixed landmarks, by recursive least squares.
+
+    Score |O(x) - 1| with O(x) = psi(x)'b: the output layer of Gautam et al. (arXiv 1904.06491, equation 25, without a
+    graph) in its primal form, psi(x) = E^-1/2 V' k(x) from the landmarks' kernel V E V' (eigenvalues below 1e-10 of
+    the largest left out), k by `rms_bandwidth` of the landmarks. With weights g^age, g the forgetting factor, b solves
+    (sum g^age psi psi' + I / C) b = sum g^age psi, row by row through a symmetric rank-one update of the inverse, which
+    is solved anew every n_landmarks rows: rounding cannot build up, and the ridge, which updates with g < 1 let fade,
+    is I / C again.
+
+    Parameters
+    ----------
+    n_landmarks : drawn from the first `warm_up` rows without replacement.
+    C : > 0; 1 / C is the ridge.
+    forgetting_factor : g in (0, 1]; 1 forgets nothing, else the memory is about 1 / (1 - g) rows.
+    warm_up : rows kept until landmarks are drawn; scores are 0 until then. These rows are then learned.
+    landmarks : rows to use instead; n_landmarks, warm_up and seed are then without effect.
+    seed : of the drawing; None draws afresh.
+    """
+
+    def __init__(
+        self,
+        n_landmarks: int = 100,
+        C: float = 1.0,
+        forgetting_factor: float = 1.0,
+        warm_up: int = 500,
+        landmarks: Sequence[Row] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        check_parameter("n_landmarks", n_landmarks, "an int >= 2", is_count(n_landmarks, 2))
+        check_parameter("C", C, "a finite number > 0", is_number(C) and C > 0)
+        is_share = is_number(forgetting_factor) and 0 < forgetting_factor <= 1
+        check_parameter("forgetting_factor", forgetting_factor, "in (0, 1]", is_share)
+        check_parameter("warm_up", warm_up, f"an int >= {n_landmarks}", is_count(warm_up, n_landmarks))
+        self.n_landmarks = n_landmarks
+        self.C = C
+        self.forgetting_factor = forgetting_factor
+        self.warm_up = warm_up
+        self.landmarks = landmarks
+        self.seed = seed
+        self.n_seen = 0
+        self._columns = _Columns()
+        self._waiting: list[Row] = []
+        self._kernel: KernelPoints | None = None
+        self._root = self._gram = self._inverse = np.empty((0, 0))
+        self._moment = np.empty(0)
+        if landmarks is not None:
+            self._begin(landmarks)
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"n_landmarks": 30, "warm_up": 60}
+        yield {"n_landmarks": 30, "warm_up": 60, "forgetting_factor": 0.99}
+
+    def learn_one(self, x: Row) -> None:
+        """Takes x into the regression; until there are landmarks, x waits. Later new names are not looked at."""
+        if self._kernel is not None:
+            self._update(self._features(x))
+            return
+        self._columns.learn(x)
+        self._columns.row(x)  # what is not finite is refused now, not at the end of the warm-up
+        self._waiting.append(dict(x))
+        if len(self._waiting) >= self.warm_up:
+            drawn = np.random.default_rng(self.seed).choice(self.warm_up, self.n_landmarks, replace=False)
+            waiting = self._waiting
+            if self._begin([waiting[i] for i in np.sort(drawn)]):
+                self._waiting = []
+                for row in waiting:
+                    self._update(self._features(row))
+            else:  # all alike: nothing to compare with yet
+                del self._waiting[0]
+
+    def score_one(self, x: Row) -> float:
+        """|O(x) - 1|, high = abnormal."""
+        return abs(self.output_one(x) - 1.0) if self._kernel is not None else 0.0
+
+    def output_one(self, x: Row) -> float:
+        """O(x): near 1 where rows were learned, 0 far from them."""
+        return float(self._features(x) @ (self._inverse @ self._moment)) if self._kernel is not None else 1.0
+
+    def _begin(self, landmarks: Sequence[Row]) -> bool:
+        """Fixes the features; False where the landmarks are all alike."""
+        for x in landmarks:
+            self._columns.learn(x)
+        points = np.array([self._columns.row(x) for x in landmarks])
+        bandwidth = rms_bandwidth(points)
+        if not bandwidth > 0.0:
+            return False
+        self._kernel = KernelPoints(points, bandwidth)
+        values, vectors = np.linalg.eigh(np.exp(-squared_distances(points, points) / bandwidth))
+        kept = values > _SMALLEST_EIGENVALUE * values[-1]
+        self._root = vectors[:, kept] / np.sqrt(values[kept])
+        n_features = int(kept.sum())
+        self._gram, self._moment = np.zeros((n_features, n_features)), np.zeros(n_features)
+        self._inverse = np.eye(n_features) * self.C
+        return True
+
+    def _features(self, x: Row) -> FloatArray:
+        assert self._kernel is not None
+        features: FloatArray = self._kernel.row(self._columns.row(x)) @ self._root
+        return features
+
+    def _update(self, psi: FloatArray) -> None:
+        g = self.forgetting_factor
+        self.n_seen += 1
+        self._gram = g * self._gram + np.outer(psi, psi)
+        self._moment = g * self._moment + psi
+        if self.n_seen % self.n_landmarks == 0:
+            ridge = np.eye(len(psi)) / self.C
+            inverse = np.linalg.solve(self._gram + ridge, np.eye(len(psi)))
+            self._inverse = (inverse + inverse.T) / 2.0
+        else:
+            gain = self._inverse @ psi
+            self._inverse = (self._inverse - np.outer(gain, gain) / (g + psi @ gain)) / g
+
+
+class GuardedLearner(base.AnomalyDetector):
+    """Lets a detector learn only from rows that look normal, and from none while an alert is open.
+
+    A row is refused where `is_alert_open`, which the caller sets, or where its score is above the threshold. The
+    threshold is given, or is the q-quantile of the scores of the first `warm_up` rows that were scored above 0 and
+    learned: these are trusted. From then on it stands still. One that followed all scores would be lifted by a long
+    burst, and one that followed the accepted scores alone would sink to nothing; refusals are counted instead, and when
+    their share rises a person should look and begin anew. In a sliding window the share grows by itself to two or
+    three times 1 - q (measured), since the refused tail no longer stands in the window, and stays there.
+
+    What this cannot keep out: abnormality that grows slowly enough for each row to score as normal.
+
+    Parameters
+    ----------
+    detector : what learns; its scores are this one's scores.
+    quantile : q in (0, 1).
+    warm_up : trusted rows, at least 1.
+    threshold : fixed score above which rows are refused, from the start; None: by quantile.
+    """
+
+    def __init__(
+        self,
+        detector: base.AnomalyDetector,
+        quantile: float = 0.99,
+        warm_up: int = 500,
+        threshold: float | None = None,
+    ) -> None:
+        check_parameter("quantile", quantile, "in (0, 1)", is_number(quantile) and 0 < quantile < 1)
+        check_parameter("warm_up", warm_up, "an int >= 1", is_count(warm_up, 1))
+        check_parameter("threshold", threshold, "a finite number or None", threshold is None or is_number(threshold))
+        self.detector = detector
+        self.quantile = quantile
+        self.warm_up = warm_up
+        self.threshold = threshold
+        self.is_alert_open = False
+        self.n_learned = 0
+        self.n_refused = {"alert": 0, "score": 0}
+        self.limit = threshold
+        self._trusted: list[float] = []
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"detector": SlidingOCNN(window_size=100), "warm_up": 50}
+        yield {"detector": OnlineKernelRidge(n_landmarks=30, warm_up=60), "warm_up": 50}
+
+    def score_one(self, x: Row) -> float:
+        """The detector's score of x."""
+        return float(self.detector.score_one(x))
+
+    def refusal(self, x: Row) -> Literal["alert", "score"] | None:
+        """Why x would not be learned now, or None."""
+        return self._refusal(self.score_one(x))
+
+    def learn_one(self, x: Row) -> None:
+        """Has the detector learn x, or counts why not."""
+        score = self.score_one(x)
+        reason = self._refusal(score)
+        if reason is not None:
+            self.n_refused[reason] += 1
+            return
+        self.detector.learn_one(x)
+        self.n_learned += 1
+        if self.limit is None and score > 0.0:  # 0: the detector itself has not begun
+            self._trusted.append(score)
+            if len(self._trusted) >= self.warm_up:
+                self.limit = float(np.quantile(self._trusted, self.quantile))
+                self._trusted = []
+
+    def _refusal(self, score: float) -> Literal["alert", "score"] | None:
+        if self.is_alert_open:
+            return "alert"
+        return "score" if self.limit is not None and score > self.limit else None
