@@ -85,13 +85,19 @@ class WallClock:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """What was published. behind_s: by how much the latest message was late at worst, wall-clock s."""
+    """What was published.
+
+    behind_s: by how much the latest message was late at worst, wall-clock s. ahead_s: by how much the newest stamp was
+    ahead of the wall clock when it was published last. Another replay to the same devices that starts within this time
+    starts with stamps older than those they have sent, and `detect` takes its first samples for late.
+    """
 
     n_messages: int = 0
     n_samples: int = 0
     n_bytes: int = 0
     n_recordings: int = 0
     behind_s: float = 0.0
+    ahead_s: float = 0.0
     is_complete: bool = False
     placed: deque[Placed] = field(default_factory=lambda: deque(maxlen=MAX_REMEMBERED))
 
@@ -196,6 +202,7 @@ def replay(
     began_ns = clock.now_ns() if start_ns is None else start_ns
     began_s = clock.now_s()
     last: dict[str, Placed] = {}
+    newest_ns = began_ns
     for due in schedule(streams, start_ns=began_ns, batch_s=batch_s, pause_s=pause_s, is_looped=is_looped):
         ahead_s = due.due_s / speed - (clock.now_s() - began_s)
         if clock.wait_s(ahead_s):
@@ -211,6 +218,8 @@ def replay(
         report.n_messages += 1
         report.n_samples += len(due.block)
         report.n_bytes += len(payload)
+        newest_ns = max(newest_ns, int(due.block.t_ns.max()))
+        report.ahead_s = (newest_ns - clock.now_ns()) / NS_PER_S
         if on_progress is not None:
             on_progress(report, due)
     report.is_complete = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ EXAMPLES = (
     "stream-occ replay --dataset weda-fall --data weda-fall.zip --device 'watch-{person}' --falls --host broker.lan",
     "stream-occ replay --synthetic 3 --minutes 30 --fall-count 4 --speed 20 --json truth.json",
 )
+TOLD_AHEAD_S = 1.0
 
 
 def command(
@@ -65,7 +67,8 @@ def command(
     """Publish recordings with their own timing, QoS 1, one connection for all devices.
 
     Stamps are moved so that each device starts now; then they run by the recording's clock, so that at speed 20 they
-    run ahead of the wall clock. The values are not touched. --json writes what was played and when: the ground truth.
+    run ahead of the wall clock, and another replay to the same device should wait for the clock to catch up, or name
+    another device. The values are not touched. --json writes what was played and when: the ground truth.
     Ctrl-C ends it in order.
     """
     import secrets
@@ -152,7 +155,7 @@ def _names(text: str | None) -> frozenset[str] | None:
 
 
 def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
-    """One line on stdout, and the ground truth to --json."""
+    """One line on stdout, a second where stamps ran ahead, and the ground truth to --json."""
     from dataclasses import asdict
 
     from stream_occ.cli._common import counted, write_json
@@ -164,6 +167,11 @@ def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
             f"{counted(result.n_messages, 'message')} "
             f"({result.n_bytes / 1e6:.1f} MB) in {seconds:.1f} s; at worst {result.behind_s:.2f} s behind"
         )
+        if result.ahead_s > TOLD_AHEAD_S:
+            say(
+                f"stamps end {math.ceil(result.ahead_s)} s ahead of the clock: wait so long before the next replay to the "
+                "same device, or detect takes its first samples for late"
+            )
     if json_path is not None:
         value = asdict(result)
         value["placed"] = [asdict(placed) for placed in result.placed]

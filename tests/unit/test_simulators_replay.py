@@ -48,7 +48,7 @@ class FakeClock:
         return self.t_s
 
     def now_ns(self) -> int:
-        return START_NS
+        return START_NS + round((self.t_s - 100.0) * S)
 
     def wait_s(self, seconds: float) -> bool:
         self.waits.append(seconds)
@@ -154,6 +154,12 @@ def test_at_speed_two_everything_takes_half_the_time() -> None:
     assert [at for at, _, _ in sent] == pytest.approx([0.2, 0.45, 0.7, 0.95, 2.15, 2.4])
     assert report.is_complete  # type: ignore[attr-defined]
     assert (report.n_messages, report.n_samples, report.n_recordings) == (6, 30, 2)  # type: ignore[attr-defined]
+
+
+def test_how_far_stamps_end_ahead_of_the_clock_is_told() -> None:
+    """At speed two the last of 4.8 s of stamps goes out after 2.4 s; in real time none runs ahead."""
+    assert play(FakeClock(), speed=2.0)[1].ahead_s == pytest.approx(2.4)  # type: ignore[attr-defined]
+    assert play(FakeClock())[1].ahead_s == pytest.approx(0.0)  # type: ignore[attr-defined]
 
 
 def test_infinite_speed_does_not_wait() -> None:
