@@ -107,6 +107,13 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
     ]
     if isinstance(training, dict):
         facts += [(f"training {name}", _short(v)) for name, v in training.items() if not isinstance(v, dict)]
+        tuning = training.get("tuning")
+        spreads = tuning.items() if isinstance(tuning, dict) else ()
+        facts += [
+            (f"fitted {name}", _short([f"{k}: {n}" for k, n in v.items()]))
+            for name, v in spreads
+            if isinstance(v, dict)
+        ]
     facts += [(name, _short(card.metadata[name])) for name in ("placement", "versions") if name in card.metadata]
     return facts
 

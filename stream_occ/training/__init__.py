@@ -114,6 +114,8 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     summary["anomalies_rejected"] = check_tells_apart(model, data.X, anomalies)
     check_accepts(evidence.rejected, evidence.unit)
     summary["notes"] += note_of_anomalies(summary["anomalies_rejected"])
+    if hasattr(detector, "tuning_summary"):
+        summary["tuning"] = detector.tuning_summary()
     model = replace(model, metadata=_metadata(summary, config))
     spread = np.unique(np.linspace(0, len(data.X) - 1, N_SELF_TEST_ROWS).round().astype(np.int64))
     self_test_X = np.concatenate([data.X[spread], anomalies[:N_SELF_TEST_ANOMALIES]])

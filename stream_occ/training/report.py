@@ -93,6 +93,11 @@ _RANGE_TEXT = (
 def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     threshold, rates = summary["threshold"], summary["rate_hz_measured"]
     refused = ", ".join(f"{n} {reason}" for reason, n in summary["refused_rows"].items()) or "none"
+    tuning = [
+        (f"Fitted {name}", ", ".join(f"{key}: {value:.6g}" for key, value in spread.items()))
+        for name, spread in summary.get("tuning", {}).items()
+        if spread is not None
+    ]
     return [
         ("Data sets", ", ".join(summary["datasets"])),
         ("People, recordings", f"{summary['n_people']}, {summary['n_recordings']}"),
@@ -104,6 +109,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("Sampling rates", f"{rates['min']:.1f} to {rates['max']:.1f} Hz, median {rates['median']:.1f} Hz"),
         ("Placement", ", ".join(summary["placements"])),
         ("Detector", f"{summary['config']['detector']['name']} on {summary['config']['feature_set']}"),
+        *tuning,
         ("Threshold", f"{threshold['value']:.6g} by rule {threshold['rule']}"),
         ("Held-out windows rejected", f"{threshold['n_rejected']} of {threshold['n_windows']}"),
     ]

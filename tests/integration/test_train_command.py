@@ -64,6 +64,7 @@ def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFix
     assert run(["inspect", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "Not verified" in printed
+    assert "fitted n_neighbors 1: 1 fitted theta max: 1.0, median: 1.0, min: 1.0" in " ".join(printed.split())
     digest = load_model(out).metadata["data_sha256"]
     assert digest in printed.replace("\n", "").replace(" ", "")  # folded, never cut
     assert run(["inspect", str(out), "--verify", "--json", "-"]) == 0
@@ -80,7 +81,7 @@ def test_inspect_shows_any_files_words_without_obeying_them(
     trained_model = load_model(trained(recordings))
     out = recordings.parent / "other.occ"
     X = np.zeros((1, len(trained_model.feature_set.NAMES)))
-    for training in ("none", [1], {"place\x1b[2J": "\x1b[31mred"}):
+    for training in ("none", [1], {"tuning": [1], "place\x1b[2J": "\x1b[31mred"}):
         model = dataclasses.replace(trained_model, metadata={"training": training})
         save_model(model, out, self_test_X=X, key=b"k" * 32)
         capsys.readouterr()

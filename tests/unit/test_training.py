@@ -374,6 +374,20 @@ def test_model_that_misses_what_is_far_is_said_to() -> None:
     assert note_of_anomalies({"10": 1.0}) == []
 
 
+def test_spread_of_the_tuning_is_told() -> None:
+    """theta, J and K of the fitted members stand in the summary, the model file and the report."""
+    result = train([Source(people())], config(detector={"name": "11NN(theta)-RS(50)", "params": {"n_estimators": 3}}))
+    tuning = result.summary["tuning"]
+    thetas = result.model.scorer.arrays()["theta"]
+    assert tuning["theta"] == {"min": min(thetas), "median": np.median(thetas), "max": max(thetas)}
+    assert (tuning["n_neighbors"], tuning["k_neighbors"]) == ({"1": 3}, {"1": 3})
+    assert tuning["n_noise"]["min"] >= 5
+    assert result.model.metadata["training"]["tuning"] == tuning
+    page = render_report(result)
+    assert "Fitted theta" in page
+    assert f"max: {max(thetas):.6g}" in page
+
+
 def test_progress_is_told_by_stage() -> None:
     """Reading by recording, then each fit; done never passes the total."""
     told: list[tuple[str, int, int]] = []
