@@ -11,7 +11,16 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stream_occ.detectors
-from stream_occ.detectors import OCNN, RandomProjectionEnsemble, RandomSubspaceEnsemble, preset, preset_names
+from stream_occ.detectors import (
+    OCNN,
+    SVDD,
+    KernelOCSVM,
+    KernelPCANovelty,
+    RandomProjectionEnsemble,
+    RandomSubspaceEnsemble,
+    preset,
+    preset_names,
+)
 from stream_occ.errors import UsageError
 from stream_occ.scoring import load_scorer
 
@@ -29,6 +38,11 @@ OCNN_PRESETS = {
         RandomProjectionEnsemble(n_estimators=5),
         RandomProjectionEnsemble(combine="mean", n_estimators=3),
         RandomSubspaceEnsemble(n_estimators=4),
+        KernelPCANovelty(),
+        KernelPCANovelty(variance=0.85, bandwidth="mean"),
+        SVDD(),
+        KernelOCSVM(),
+        KernelOCSVM(nu=0.5, bandwidth="mean"),
     ]
 )
 def test_scikit_learn_contract_holds(estimator: Any, check: Any) -> None:

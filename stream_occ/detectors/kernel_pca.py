@@ -1,0 +1,123 @@
+"""Kernel PCA for novelty detection (Hoffmann 2007), a comparator of Gautam et al. (arXiv 1904.06491)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from stream_occ.detectors._base import FrozenScorerMixin, check_parameter, is_count, is_number
+from stream_occ.detectors._kernel_rows import bandwidth_of
+from stream_occ.detectors.calibration import quantile_threshold
+from stream_occ.kernels import KernelPoints
+from stream_occ.samples import FloatArray
+from stream_occ.scoring.kernel_expansion import FrozenScorer
+
+SCALING = "z-score"  # of paper 2
+_RANK_TOLERANCE = 1e-12  # eigenvalues below this part of the largest are rounding
+
+__all__ = ["KernelPCANovelty"]
+
+
+class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
+    """Accepts a row that the leading principal directions of the training rows in kernel space rebuild well.
+
+    E(x) = |phi(x) - mean phi|^2 - sum_l f_l(x)^2, f_l the projection on principal direction l, for the kernel
+    exp(-d^2 / A2). `score_samples` = -E. Accepted iff E <= threshold, the smallest training E above which at most
+    floor(eta N) training rows lie. In-sample: people held out are rejected more often.
+
+    The training E add up to the eigenvalues left out. So with variance >= 1 - eta the threshold is below 1, while
+    E >= 1 for a row so far from all others that its kernel is 0: far rows are always outliers. With fewer components
+    that is not certain; fit keeps to what was asked.
+
+    X is used as given: scale it first. Time N^3, memory N^2; the scorer keeps all N rows and q x N weights.
+
+    Parameters
+    ----------
+    n_components : q >= 1 principal directions, or None to go by `variance`.
+    variance : q is the smallest number of directions with at least this share, in (0, 1], of the total variance.
+    eta : share of training rows that may be rejected, in [0, 1).
+    bandwidth : A2, or "rms" (mean squared distance) or "mean" (2 times the squared mean distance).
+
+    Attributes
+    ----------
+    n_components_, bandwidth_, offset_, score_threshold_ : what fit settled on.
+    eigenvalues_ : (N,) of the centred kernel matrix, largest first.
+
+    Examples
+    --------
+    >>> X = np.arange(20.0)[:, None]
+    >>> KernelPCANovelty().fit(X).predict([[9.5], [60.0]]).tolist()
+    [1, -1]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        variance: float = 0.95,
+        *,
+        eta: float = 0.05,
+        bandwidth: float | Literal["rms", "mean"] = "rms",
+    ) -> None:
+        self.n_components = n_components
+        self.variance = variance
+        self.eta = eta
+        self.bandwidth = bandwidth
+
+    def fit(self, X: ArrayLike, y: object = None, *, progress: Callable[[int, int], None] | None = None) -> Self:
+        """Learns from normal rows X (N, d); y is ignored. Calls progress(1, 1) at the end.
+
+        Raises ValueError for bad parameters, NaN, identical rows, or more components than the rows span.
+        """
+        known = self.n_components is None or is_count(self.n_components, 1)
+        check_parameter("n_components", self.n_components, "an int >= 1 or None", known)
+        is_share = is_number(self.variance) and 0 < self.variance <= 1
+        check_parameter("variance", self.variance, "a number in (0, 1]", is_share)
+        check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
+        rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2).copy()
+        self.bandwidth_ = bandwidth_of(rows, self.bandwidth)
+        kernel = KernelPoints(rows, self.bandwidth_).matrix(rows)
+        column_means = kernel.mean(axis=0)
+        mean = float(column_means.mean())
+        eigenvalues, vectors = np.linalg.eigh(kernel - column_means - (column_means - mean)[:, None])
+        self.eigenvalues_ = np.maximum(eigenvalues[::-1], 0.0)
+        self.n_components_ = self._n_components(self.eigenvalues_)
+        leading = vectors[:, ::-1][:, : self.n_components_].T
+        leading = leading - leading.mean(axis=1, keepdims=True)  # f_l then needs no centring of k(x) by its own mean
+        components = np.ascontiguousarray(leading / np.sqrt(self.eigenvalues_[: self.n_components_, None]))
+        self.scorer_: FrozenScorer = FrozenScorer(
+            rows,
+            bandwidth=self.bandwidth_,
+            constant=1.0 + mean,
+            linear=np.full(len(rows), -2.0 / len(rows)),
+            components=components,
+            offset=-(components @ column_means),
+        )
+        self.score_threshold_ = quantile_threshold(self.scorer_.score(rows), float(self.eta))
+        self.offset_ = -self.score_threshold_
+        if progress is not None:
+            progress(1, 1)
+        return self
+
+    @property
+    def decides_by_itself(self) -> bool:
+        """True: the training rows give the threshold."""
+        return True
+
+    def _n_components(self, eigenvalues: FloatArray) -> int:
+        """q, of eigenvalues (N,) with the largest first; raises ValueError for more than the rows span."""
+        if eigenvalues[0] == 0.0:
+            raise ValueError(f"bandwidth must be small enough to tell rows apart; got {self.bandwidth_:.3g}")
+        rank = int(np.count_nonzero(eigenvalues > _RANK_TOLERANCE * eigenvalues[0]))
+        if self.n_components is None:
+            reached = np.cumsum(eigenvalues)
+            return min(rank, int(np.searchsorted(reached, float(self.variance) * reached[-1])) + 1)
+        check_parameter("n_components", self.n_components, f"at most {rank}, what X spans", self.n_components <= rank)
+        return int(self.n_components)
+
+
+PRESETS: dict[str, Callable[[], KernelPCANovelty]] = {"KPCA": KernelPCANovelty}
