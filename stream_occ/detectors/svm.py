@@ -22,6 +22,7 @@ SCALING = "z-score"  # of paper 2
 _TOLERANCE = 1e-12  # of the KKT conditions, relative to the largest sum alpha k
 _SNAP = 1e-12  # weights this part of the bound from 0 or from the bound are there
 _STEPS_A_ROW = 1000  # of the solver, at most
+_CACHED_NUMBERS = 2**27  # of K kept at a time: 1 GB
 _LEAST_CURVATURE = 1e-12  # of a step between two rows that are nearly the same
 
 __all__ = ["SVDD", "KernelOCSVM"]
@@ -163,13 +164,16 @@ def solve_dual(kernel: KernelPoints, upper: float) -> FloatArray:
 
 
 class _Rows(dict[int, FloatArray]):
-    """Rows of K, computed when first asked for."""
+    """Rows of K, computed when asked for; the oldest go where there are too many."""
 
     def __init__(self, kernel: KernelPoints) -> None:
         super().__init__()
         self._kernel = kernel
+        self._most = max(2, _CACHED_NUMBERS // len(kernel.points))
 
     def __missing__(self, i: int) -> FloatArray:
+        if len(self) >= self._most:
+            del self[next(iter(self))]
         self[i] = self._kernel.row(self._kernel.points[i])
         return self[i]
 

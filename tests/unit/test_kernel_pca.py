@@ -144,6 +144,7 @@ def test_bad_parameters_are_named(given: dict[str, Any], said: str) -> None:
         (np.array([[0.0], [1e101]]), "must lie within"),
         (np.array([[0.0], [1e-60]]), "must have a bandwidth >= 1e-100; got 5e-121"),
         (np.array([[0.0], [np.nan]]), "NaN"),
+        (np.arange(15_001.0)[:, None], "at most 15000 rows; got 15001. Train on fewer windows"),
     ],
 )
 def test_unusable_rows_are_refused(X: np.ndarray, said: str) -> None:

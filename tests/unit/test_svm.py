@@ -186,6 +186,14 @@ def test_scorer_keeps_support_vectors_alone() -> None:
     assert detector.score_samples(rows).tolist() == before
 
 
+def test_full_cache_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for two kernel rows the weights are the same."""
+    X = table(80, 3, 13)
+    roomy = SVDD(0.3).fit(X)
+    monkeypatch.setattr(svm, "_CACHED_NUMBERS", 1)
+    assert SVDD(0.3).fit(X).alpha_.tolist() == roomy.alpha_.tolist()
+
+
 def test_solver_that_runs_out_of_steps_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unsolved dual is a ConvergenceWarning, never silence."""
     monkeypatch.setattr(svm, "_STEPS_A_ROW", 0)
