@@ -57,7 +57,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         if len(names) != 1:
             got = ", ".join(names[:5]) or "none"
             raise DataError(str(path), "be or hold one table (.dat or .csv)", got, "Give the file itself")
-        return _parse(names[0], tree.read(names[0]))
+        return parse_table(names[0], tree.read(names[0]))
     finally:
         tree.close()
 
@@ -77,7 +77,8 @@ def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterable[Recording
     return ()
 
 
-def _parse(file: str, data: bytes) -> Table:
+def parse_table(file: str, data: bytes) -> Table:
+    """The table in the bytes of a file, KEEL where its name ends in .dat, else CSV; DataError where it holds none."""
     name = PurePosixPath(file).stem
     report = LoadReport(name)
     lines = [line for line in decode_text(data, file, report).splitlines() if line.strip()]
