@@ -57,7 +57,7 @@ def _train(plan: Plan, path: Path, report: ProgressReport) -> Model:
             report(stage, done, plan.n_wearers)
         return np.concatenate(found)
 
-    X = rows(plan.training_lives(), TRAIN_HOP_S, "Recording normal activity")
+    X = rows(plan.training_lives(), TRAIN_HOP_S * plan.thinning, "Recording normal activity")
     held_out = rows(plan.held_out_lives(), HOP_S, "Recording some more to set the threshold")
     scaler = fit_scaler(X, SCALER)
     detector = RandomProjectionEnsemble(

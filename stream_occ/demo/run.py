@@ -23,7 +23,7 @@ from stream_occ.demo.broker import BrokerKind, EmbeddedBroker, embedded_broker
 from stream_occ.demo.children import Child
 from stream_occ.demo.ledger import Ledger, Line, Outcome
 from stream_occ.demo.model import WINDOW_S, train_demo_model
-from stream_occ.demo.screen import DISCLAIMER, Screen, summary_lines
+from stream_occ.demo.screen import Screen, summary_lines
 from stream_occ.demo.wearers import RATE_HZ, Plan
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Received
@@ -137,7 +137,6 @@ def _stream(plan: Plan, screen: Screen, broker: EmbeddedBroker, service: Child) 
         _wait_until_ready(service)
         n_falls = plan.n_falls * plan.n_wearers
         screen.say(f"Streaming {plan.n_wearers} wearers at {plan.speed:g} times real time, {n_falls} falls to come")
-        screen.say(DISCLAIMER)
         streams: Mapping[str, _Life] = {name: _Life(live) for name, live in plan.replayed_lives().items()}
         start_ns = time.time_ns() - round(plan.data_s * NS_PER_S)  # so that no stamp lies in the future
         began_s = time.monotonic()

@@ -92,7 +92,7 @@ def _counts(ledger: Ledger) -> str:
 def _table(ledger: Ledger, elapsed_s: float, total_s: float) -> Table:
     table = Table(
         title=f"stream-occ demo, {elapsed_s:.0f} of {total_s:.0f} s",
-        caption=f"{_counts(ledger)}\nbar: score of the last window, | is the threshold. {DISCLAIMER}",
+        caption=f"{_counts(ledger)}\nbar: score of the last window, | is the threshold.",
         caption_justify="left",
     )
     for name in ("wearer", "really doing", "score", "state", "alerts"):

@@ -17,8 +17,9 @@ from simulators.synthetic import Wearer, draw_script
 from stream_occ.samples import Recording
 
 RATE_HZ = 50.0
-PREPARE_S = 20.0  # wall-clock time set aside for training, at most 40 % of the whole
-SHARE_TO_PREPARE = 0.4
+PREPARE_S = 20.0  # wall-clock time set aside for training, at most 55 % of the whole
+SHARE_TO_PREPARE = 0.55
+SHORT_MINUTES = 0.75  # a shorter demo trains on half the windows, for a quarter of the work
 FIRST_FALL_S = 15.0  # data time before a wearer's first fall: the stream has to fill its first windows
 LAST_FALL_S = 40.0  # data time from the last fall's start to the end, enough for it to be flagged
 FALL_EVERY_S = 270.0
@@ -67,6 +68,11 @@ class Plan:
         return (wall_s - min(PREPARE_S, SHARE_TO_PREPARE * wall_s)) * self.speed
 
     @property
+    def thinning(self) -> int:
+        """By how much fewer windows are trained on and held out than in a demo of full length."""
+        return 2 if self.minutes < SHORT_MINUTES else 1
+
+    @property
     def n_falls(self) -> int:
         """Falls of each wearer."""
         return max(1, round((self.data_s - FIRST_FALL_S) / FALL_EVERY_S))
@@ -86,7 +92,7 @@ class Plan:
         """A stretch of another day of every wearer, without a fall: decides the threshold, never trained on."""
         for k in range(self.n_wearers):
             wearer, rng = self._wearer(k, _HELD_OUT)
-            yield wearer.recording("day", draw_script(rng, HELD_OUT_S))
+            yield wearer.recording("day", draw_script(rng, HELD_OUT_S / self.thinning))
 
     def replayed_lives(self) -> dict[str, Callable[[], Iterator[Recording]]]:
         """Device id to a function that lives through the day with its falls, made as it is played."""

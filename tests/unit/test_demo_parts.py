@@ -99,6 +99,18 @@ def test_training_sees_no_fall_and_no_replayed_sample() -> None:
     assert len(first) == 3
 
 
+@pytest.mark.parametrize(("minutes", "prepare_s", "held_out_s"), [(0.3, 9.9, 450.0), (1.0, 20.0, 900.0), (3, 20, 900)])
+def test_short_demo_prepares_for_half_its_time_on_half_the_data(
+    minutes: float, prepare_s: float, held_out_s: float
+) -> None:
+    """18 s hold 9.9 s of training and 8.1 s of streaming at speed 7; from 0.75 minutes on nothing is thinned."""
+    plan = Plan(seed=0, n_wearers=1, speed=7.0, minutes=minutes)
+    assert plan.data_s == pytest.approx(7 * (60 * minutes - prepare_s))
+    [day] = plan.held_out_lives()
+    assert held_out_s <= len(day.block) / RATE_HZ <= held_out_s + 120  # the last activity is not cut short
+    assert plan.thinning == 900 / held_out_s
+
+
 def test_bar_is_half_full_at_the_threshold() -> None:
     """The mark in the middle is the threshold, whatever its value; the margin stands beside it."""
     shown = bar(Line(score=2.5, threshold=2.5)).plain
