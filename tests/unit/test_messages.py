@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from stream_occ.codecs import REASONS
+from stream_occ.config import load_config
+from stream_occ.inbox import Received
+from stream_occ.intake import Intake
 from stream_occ.messages import (
     MESSAGES,
     SERVICE_REASONS,
@@ -120,3 +125,26 @@ def test_every_reason_of_refusal_is_documented() -> None:
     assert not set(REASONS) & set(SERVICE_REASONS)
     missing = [reason for reason in (*REASONS, *SERVICE_REASONS) if f"`{reason}`" not in text]
     assert missing == []
+
+
+STUB = """mosquitto_pub() { if [ "$3" = -s ]; then cat; else printf %s "$4"; fi > "$OUT/${2//\\//_}"; }"""
+
+
+def test_commands_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
+    """What docs/topics.md publishes is taken by configs/edge.yaml, the CSV by the same with codec csv."""
+    text = (REPO / "docs" / "topics.md").read_text()
+    commands = [block for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "mosquitto_pub" in block]
+    subprocess.run(["bash", "-c", "\n".join([STUB, *commands])], env={"OUT": str(tmp_path)}, check=True)
+    taken = {}
+    for file in sorted(tmp_path.iterdir()):
+        topic = file.name.replace("_", "/")
+        config = load_config(REPO / "configs" / "edge.yaml", {})
+        if topic == "wearables/w4/imu":
+            entry = config.inputs[0].model_copy(update={"codec": "csv"})
+            config = config.model_copy(update={"inputs": (entry,)})
+        intake = Intake(config, Topics("stream_occ", "edge"))
+        message = Received.of(topic, file.read_bytes(), is_retained=False, arrived_s=0.0, max_bytes=10_000)
+        blocks = intake.accept(message, now_ns=time.time_ns(), now_s=0.0)
+        assert intake.refused == {}
+        taken[topic] = sum(len(block) for block in blocks)
+    assert taken == {"wearables/w1/imu": 1, "wearables/w2/imu": 2, "wearables/w3/imu": 2, "wearables/w4/imu": 1}
