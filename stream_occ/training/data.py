@@ -303,9 +303,9 @@ def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: 
         left_out += "; rows refused: " + ", ".join(f"{n} {reason}" for reason, n in tally.refused_rows.most_common())
         remedy = "Correct the rows that were refused, or record more normal activity"
     amounts = (
-        ("people", len({recording.person for recording in used}), limits.min_people),
-        ("recordings", len(used), limits.min_recordings),
-        ("windows", sum(recording.n_windows for recording in used), limits.min_windows),
+        ("people" if limits.min_people > 1 else "person", len({r.person for r in used}), limits.min_people),
+        ("recordings" if limits.min_recordings > 1 else "recording", len(used), limits.min_recordings),
+        ("windows", sum(r.n_windows for r in used), limits.min_windows),
     )
     if tally.notes:
         left_out += f"; {tally.notes[0]}"
@@ -313,7 +313,7 @@ def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: 
         if n < least:
             raise DataError(
                 "training data",
-                f"hold at least {least} normal {what}",
+                f"hold normal activity: at least {least} {what}",
                 f"{n} ({left_out})",
                 remedy,
             )

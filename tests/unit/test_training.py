@@ -137,12 +137,12 @@ def test_too_little_data_is_refused_with_what_was_left_out() -> None:
     """Windows, recordings, people: each has its least number."""
     fall = recording("9", "fall", is_fall=True)
     assert (
-        "hold at least 100 normal windows; got 31 (left out: 1 fall recordings, 0 by filters, 1 too short)"
+        "hold normal activity: at least 100 windows; got 31 (left out: 1 fall recordings, 0 by filters, 1 too short)"
         in refusal([recording(), fall, recording("2", duration_s=3.0)])
     )
-    assert "at least 9 normal recordings; got 8" in refusal(people(), limits={"min_recordings": 9})
-    assert "at least 5 normal people; got 4" in refusal(people(), limits={"min_people": 5})
-    assert "at least 1 normal people; got 0" in refusal([fall])
+    assert "at least 9 recordings; got 8" in refusal(people(), limits={"min_recordings": 9})
+    assert "at least 5 people; got 4" in refusal(people(), limits={"min_people": 5})
+    assert "must hold normal activity: at least 1 person; got 0" in refusal([fall])
 
 
 def test_too_little_data_names_the_rows_that_were_refused() -> None:
