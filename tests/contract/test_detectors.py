@@ -16,6 +16,9 @@ from stream_occ.detectors import (
     SVDD,
     KernelOCSVM,
     KernelPCANovelty,
+    KernelRidgeAutoEncoder,
+    KernelRidgeOCC,
+    MultiLayerKRR,
     RandomProjectionEnsemble,
     RandomSubspaceEnsemble,
     preset,
@@ -43,6 +46,12 @@ OCNN_PRESETS = {
         SVDD(),
         KernelOCSVM(),
         KernelOCSVM(nu=0.5, bandwidth="mean"),
+        KernelRidgeOCC(),
+        KernelRidgeOCC("cda", threshold="theta2", theta1_rule="paper"),
+        KernelRidgeAutoEncoder("le"),
+        MultiLayerKRR(),
+        MultiLayerKRR(3, "lle", evidence="layers"),
+        MultiLayerKRR(2, "sv", n_landmarks=5, evidence="layers"),
     ]
 )
 def test_scikit_learn_contract_holds(estimator: Any, check: Any) -> None:

@@ -1,0 +1,202 @@
+"""Frozen kernel ridge regression network: layers of Gaussian kernels, scored row by row."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from stream_occ.errors import ModelError
+from stream_occ.kernels import FARTHEST, KernelPoints
+from stream_occ.samples import FloatArray
+from stream_occ.scoring._base import Arrays, as_rows
+
+MAX_LAYERS = 5
+SMALLEST_BANDWIDTH = 1e-24  # of A2; with the bounds below no exponent, output or score overflows
+SMALLEST_WIDTH = 1e-30  # of the scale that an evidence is measured in
+LARGEST_WEIGHT = 1e80
+EVIDENCE = ("output", "reconstruction", "layers")
+
+__all__ = ["EVIDENCE", "LARGEST_WEIGHT", "MAX_LAYERS", "SMALLEST_BANDWIDTH", "SMALLEST_WIDTH", "FrozenScorer"]
+
+
+class FrozenScorer:
+    """Scores rows by how badly layers x^h = W_h' k_h(x^(h-1)), k_h Gaussian, give back what they were taught.
+
+    Hidden layers were taught their own input, the last one the number 1: its output is O. Score, high = abnormal:
+
+    - `output`: |O - center|, center 1 or the mean output of the training rows;
+    - `reconstruction` (one layer, taught its input): |x - W'k(x)|^2;
+    - `layers`: the largest over layers of (r_h - median) / width and (u_h - median) / width, r_h = |t_h - x^h| with
+      t_h = x^(h-1) (last layer: center), u_h = -log of the mean of k_h, scales from held-out training values. Kernels
+      vanish far from the training rows and all later layers with them; this keeps what the first ones saw.
+
+    A row's score is bit-identical in any batch. Coordinates beyond +-1e100 count as +-1e100; NaN and inf are refused.
+    """
+
+    KIND: ClassVar[str] = "krr_network"
+
+    def __init__(
+        self,
+        points: list[FloatArray],
+        weights: list[FloatArray],
+        *,
+        bandwidth: FloatArray,
+        evidence: str,
+        center: float = 1.0,
+        scales: tuple[FloatArray, FloatArray] | None = None,
+    ) -> None:
+        """Layer h has points (m, d_h), weights (m, d_(h+1)) and bandwidth[h] = A2.
+
+        scales: median and width (n_layers, 2) of r_h and u_h, with evidence `layers` alone. Arrays are trusted here;
+        `from_arrays` checks them.
+        """
+        self._weights, self._bandwidth = weights, bandwidth
+        self._kernels = [KernelPoints(rows, float(A2)) for rows, A2 in zip(points, bandwidth, strict=True)]
+        self._maps = [np.ascontiguousarray(matrix.T) for matrix in weights]
+        self.evidence, self.center = evidence, center
+        self._scales = scales
+
+    @property
+    def n_features(self) -> int:
+        """Columns that `score` expects."""
+        return int(self._kernels[0].points.shape[1])
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+        return len(self._kernels)
+
+    def outputs(self, X: FloatArray) -> FloatArray:
+        """The last layer's output (n, t)."""
+        rows = self._rows(X)
+        outputs = np.empty((len(rows), self._maps[-1].shape[0]))
+        for i, x in enumerate(rows):
+            outputs[i] = self._output(x)
+        return outputs
+
+    def evidences(self, X: FloatArray) -> FloatArray:
+        """r_h and u_h (n, n_layers, 2) of each row and layer."""
+        return np.array([self._evidence(x) for x in self._rows(X)]).reshape(-1, self.n_layers, 2)
+
+    def score(self, X: FloatArray) -> FloatArray:
+        """Scores (n,), high = abnormal, always finite, of scaled rows X (n, d)."""
+        if self._scales is None:
+            return self.residual(X)
+        median, width = self._scales
+        largest: FloatArray = ((self.evidences(X) - median) / width).max(axis=(1, 2))
+        return largest
+
+    def residual(self, X: FloatArray) -> FloatArray:
+        """|O - center| (n,), or |x - W'k(x)|^2 for a reconstruction."""
+        outputs = self.outputs(X)
+        if self.evidence != "reconstruction":
+            return np.abs(outputs[:, 0] - self.center)
+        squared: FloatArray = np.add.reduce(np.square(self._rows(X) - outputs), axis=1)
+        return squared
+
+    def _rows(self, X: FloatArray) -> FloatArray:
+        X = as_rows(X, self.n_features)
+        if not np.isfinite(X).all():
+            raise ValueError("X must be finite; got NaN or infinity")
+        return np.clip(X, -FARTHEST, FARTHEST)
+
+    def _output(self, x: FloatArray) -> FloatArray:
+        for kernel, matrix in zip(self._kernels, self._maps, strict=True):
+            x = matrix @ kernel.row(x)
+        return x
+
+    def _evidence(self, x: FloatArray) -> list[tuple[float, float]]:
+        found = []
+        for number, (kernel, matrix) in enumerate(zip(self._kernels, self._maps, strict=True), start=1):
+            exponents = kernel.exponents(x)
+            nearest = exponents.min()
+            relative = np.exp(nearest - exponents)
+            remoteness = nearest - np.log(relative.sum() / len(relative))
+            output = matrix @ (relative * np.exp(-nearest))
+            difference = output - (x if number < self.n_layers else self.center)
+            found.append((float(np.sqrt(difference @ difference)), float(remoteness)))
+            x = output
+        return found
+
+    def arrays(self) -> Arrays:
+        """Each layer's points and weights, the bandwidths, the center, and the scales of layer evidence."""
+        arrays: Arrays = {"bandwidth": self._bandwidth, "center": np.array([self.center])}
+        for number, (kernel, weights) in enumerate(zip(self._kernels, self._weights, strict=True), start=1):
+            arrays[f"points_{number}"], arrays[f"weights_{number}"] = kernel.points, weights
+        if self._scales is not None:
+            arrays |= {"median": self._scales[0], "width": self._scales[1]}
+        return arrays
+
+    def params(self) -> dict[str, Any]:
+        """What is scored, and the number of layers."""
+        return {"evidence": self.evidence, "n_layers": self.n_layers}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, params: dict[str, Any]) -> Self:
+        """The scorer again; raises ModelError where arrays and params do not fit each other."""
+        evidence, n_layers = params.get("evidence"), params.get("n_layers")
+        if evidence not in EVIDENCE:
+            raise _refusal("params: evidence", f"be one of {', '.join(EVIDENCE)}", repr(evidence))
+        most = 1 if evidence == "reconstruction" else MAX_LAYERS
+        if type(n_layers) is not int or not 1 <= n_layers <= most:
+            raise _refusal("params: n_layers", f"be a whole number in 1..{most} for {evidence}", repr(n_layers))
+        _check_arrays(arrays, n_layers, evidence)
+        numbers = range(1, n_layers + 1)
+        return cls(
+            [arrays[f"points_{number}"] for number in numbers],
+            [arrays[f"weights_{number}"] for number in numbers],
+            bandwidth=arrays["bandwidth"],
+            evidence=evidence,
+            center=float(arrays["center"][0]),
+            scales=(arrays["median"], arrays["width"]) if evidence == "layers" else None,
+        )
+
+
+def _refusal(what: str, expected: str, got: str) -> ModelError:
+    return ModelError(f"model file: scorer {what}", expected, got, "Train the model again or restore the file")
+
+
+def _check_arrays(arrays: Arrays, n_layers: int, evidence: str) -> None:
+    """Raises ModelError unless names, dtypes, shapes and values are those of a fitted network."""
+    dimensions = {"bandwidth": 1, "center": 1}
+    dimensions |= {f"{name}_{number}": 2 for number in range(1, n_layers + 1) for name in ("points", "weights")}
+    if evidence == "layers":
+        dimensions |= {"median": 2, "width": 2}
+    if set(arrays) != set(dimensions):
+        raise _refusal("arrays", f"be {', '.join(sorted(dimensions))}", ", ".join(sorted(arrays)) or "none")
+    for name, n_dimensions in dimensions.items():
+        array = arrays[name]
+        if array.dtype != np.float64 or array.ndim != n_dimensions or 0 in array.shape:
+            got = f"{array.dtype} of shape {array.shape}"
+            raise _refusal(name, f"be non-empty float64 with {n_dimensions} dimensions", got)
+        if not np.isfinite(array).all():
+            raise _refusal(name, "be finite", "NaN or infinity")
+        if np.abs(array).max() > FARTHEST:
+            raise _refusal(name, f"lie within +-{FARTHEST:g}", f"{np.abs(array).max():g}")
+    _check_shapes(arrays, n_layers, evidence)
+    _check_least("bandwidth", arrays, SMALLEST_BANDWIDTH)
+    if evidence == "layers":
+        _check_least("width", arrays, SMALLEST_WIDTH)
+    for number in range(1, n_layers + 1):
+        largest = np.abs(arrays[f"weights_{number}"]).max()
+        if largest > LARGEST_WEIGHT:
+            raise _refusal(f"weights_{number}", f"lie within +-{LARGEST_WEIGHT:g}", f"{largest:g}")
+
+
+def _check_shapes(arrays: Arrays, n_layers: int, evidence: str) -> None:
+    n_features = arrays["points_1"].shape[1]
+    shapes = {"bandwidth": (n_layers,), "center": (1,), "median": (n_layers, 2), "width": (n_layers, 2)}
+    widths = [n_features] * n_layers + [n_features if evidence == "reconstruction" else 1]
+    for number, (n_inputs, n_outputs) in enumerate(pairwise(widths), start=1):
+        n_points = len(arrays[f"points_{number}"])
+        shapes |= {f"points_{number}": (n_points, n_inputs), f"weights_{number}": (n_points, n_outputs)}
+    for name, shape in shapes.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise _refusal(name, f"have shape {shape}", str(arrays[name].shape))
+
+
+def _check_least(name: str, arrays: Arrays, least: float) -> None:
+    if arrays[name].min() < least:
+        raise _refusal(name, f"be at least {least:g}", f"{arrays[name].min():g}")
