@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import warnings
@@ -16,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import BoolArray, inner_folds, noise_mask
 from stream_occ.detectors.calibration import group_folds
+from stream_occ.detectors.krr import KernelRidgeOCC, MultiLayerKRR
 from stream_occ.detectors.ocnn import OCNN
 from stream_occ.samples import FloatArray, IntArray
 
@@ -24,8 +26,21 @@ Groups = Sequence[Any] | NDArray[Any]
 _OMEGA = 1.5  # whisker that Algorithm 2 starts from
 _LEAST_PROXIES = 5  # as many as paper 1 asks for
 _SEEDS = 2**31 - 1
+_LANDMARKS = 500  # an exact fit of each candidate in each fold would take hours on a day of windows
 
-__all__ = ["SelectedDetector", "SelectionWarning", "candidates_of", "consistency_limit", "gmean", "held_out_rejections"]
+_PARTS = 10  # of an only recording: neighbouring windows overlap at their borders alone
+
+SCALING = "z-score"  # of paper 2
+
+__all__ = [
+    "SelectedDetector",
+    "SelectionWarning",
+    "candidates_of",
+    "consistency_limit",
+    "gmean",
+    "group_arguments",
+    "held_out_rejections",
+]
 
 
 class SelectionWarning(UserWarning):
@@ -213,6 +228,20 @@ def candidates_of(
     return combinations, [clone(estimator).set_params(**common, **combination) for combination in combinations]
 
 
+def group_arguments(detector: Any, people: Sequence[str], recordings: Sequence[int]) -> dict[str, Any]:
+    """`groups` for a detector whose fit takes them, nothing for another: what no fold may split, one entry a row.
+
+    People where there are two or more, else recordings, else ten contiguous parts of the only one.
+    """
+    if "groups" not in inspect.signature(detector.fit).parameters:
+        return {}
+    if len(set(people)) > 1:
+        return {"groups": list(people)}
+    if len(set(recordings)) > 1:
+        return {"groups": list(recordings)}
+    return {"groups": np.arange(len(people)) * _PARTS // len(people)}
+
+
 def consistency_limit(eta: float, n_rows: int) -> float:
     """eta + 2 sqrt(eta (1 - eta) / n_rows): the largest share of n_rows that a consistent model may reject.
 
@@ -249,3 +278,16 @@ def _last_of_best(values: FloatArray) -> int:
     """The last place of the largest value: candidates are listed from complex to simple. Rounding makes no winner."""
     rounded = np.round(values, 12)
     return int(np.flatnonzero(rounded == rounded.max())[-1])
+
+
+PRESETS: dict[str, Callable[[], SelectedDetector]] = {
+    # layer evidence: by its output alone a deep model accepts far rows, and consistency takes it for the better one
+    "MKOC_consistency": lambda: SelectedDetector(
+        MultiLayerKRR(evidence="layers", n_landmarks=_LANDMARKS),
+        {"n_layers": (3, 2, 1), "C": (8.0, 1.0, 0.125)},
+        "consistency",
+    ),
+    "KOC_iqr-proxy": lambda: SelectedDetector(
+        KernelRidgeOCC(n_landmarks=_LANDMARKS), {"C": (8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)}, "iqr-proxy"
+    ),
+}

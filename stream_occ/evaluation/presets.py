@@ -37,14 +37,16 @@ class DetectorMethod:
     def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
         """Fits scaler and detector; the score is that of the frozen scorer, which the model file would carry."""
         from stream_occ.detectors.scaling import fit_scaler
+        from stream_occ.detectors.selection import group_arguments
 
         detector = self.make(seed)
-        X = normal.X[self._rows(normal, seed)]
+        rows = self._rows(normal, seed)
+        X, people, recordings = normal.X[rows], [normal.subject[i] for i in rows], normal.recording[rows].tolist()
         scaler = fit_scaler(X, self.scaling)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tuning at the edge of its grid, once a fit: docs/results.md says so
             try:
-                detector.fit(scaler.transform(X))
+                detector.fit(scaler.transform(X), **group_arguments(detector, people, recordings))
             except ValueError as error:
                 raise DataError(
                     f"method {self.key}", "suit the training windows", str(error), "Leave it out of --methods"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -96,7 +96,8 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
     notes: list[str] = []
     evidence, quantile = _hold_out(data, config, progress, notes)
-    scaler, detector = _fit(data.X, config, "Fitting the model", progress, notes)
+    every_row = np.ones(len(data.X), dtype=bool)
+    scaler, detector = _fit(data.X, config, "Fitting the model", progress, notes, _origin(data, every_row))
     threshold = float(detector.score_threshold_) if quantile is None else quantile
     summary = _summary(data, config, evidence, threshold, notes)
     model = Model(
@@ -162,15 +163,27 @@ def make_detector(config: TrainingConfig) -> Any:
         ) from error
 
 
+def _origin(data: TrainingData, rows: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
+    """Person and recording of each of these rows."""
+    recordings = data.recording[rows].tolist()
+    return [data.recordings[i].person for i in recordings], recordings
+
+
 def _fit(
-    X: FloatArray, config: TrainingConfig, stage: str, progress: ProgressReport, notes: list[str]
+    X: FloatArray,
+    config: TrainingConfig,
+    stage: str,
+    progress: ProgressReport,
+    notes: list[str],
+    origin: tuple[list[str], list[int]],
 ) -> tuple[Scaler, Any]:
     """Scaler and detector fitted on rows X; what the detector warns of goes to the notes."""
     from stream_occ.detectors.scaling import fit_scaler
+    from stream_occ.detectors.selection import group_arguments
 
     scaler, detector = fit_scaler(X, config.scaler), make_detector(config)
     shows_progress = "progress" in inspect.signature(detector.fit).parameters
-    extra: dict[str, Callable[[int, int], None]] = {}
+    extra = group_arguments(detector, *origin)
     if shows_progress:
         extra["progress"] = lambda done, total: progress(stage, done, total)
     with warnings.catch_warnings(record=True) as caught:
@@ -202,7 +215,8 @@ def _hold_out(
     for number in range(n_folds):
         out = fold == number
         stage = f"Holding out {unit}, {number + 1} of {n_folds}"
-        scaler, detector = _fit(data.X[~out & ~_near(out, guard)], config, stage, progress, notes)
+        rows = ~out & ~_near(out, guard)
+        scaler, detector = _fit(data.X[rows], config, stage, progress, notes, _origin(data, rows))
         scores[out] = detector.to_scorer().score(scaler.transform(data.X[out]))
         own_threshold[out] = detector.score_threshold_
     activities = tuple(data.activities())

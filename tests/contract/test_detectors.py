@@ -21,6 +21,7 @@ from stream_occ.detectors import (
     MultiLayerKRR,
     RandomProjectionEnsemble,
     RandomSubspaceEnsemble,
+    SelectedDetector,
     preset,
     preset_names,
 )
@@ -41,6 +42,7 @@ OCNN_PRESETS = {
         RandomProjectionEnsemble(n_estimators=5),
         RandomProjectionEnsemble(combine="mean", n_estimators=3),
         RandomSubspaceEnsemble(n_estimators=4),
+        SelectedDetector(OCNN(), {"theta": [2.0, 1e6]}),
         KernelPCANovelty(),
         KernelPCANovelty(variance=0.85, bandwidth="mean"),
         SVDD(),

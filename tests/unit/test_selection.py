@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from stream_occ import training
 from stream_occ.detectors import OCNN
 from stream_occ.detectors._base import FrozenScorerMixin
 from stream_occ.detectors.selection import (
@@ -16,6 +17,7 @@ from stream_occ.detectors.selection import (
     candidates_of,
     consistency_limit,
     gmean,
+    group_arguments,
     held_out_rejections,
 )
 from stream_occ.samples import FloatArray
@@ -218,6 +220,32 @@ def test_bad_parameters_are_named(parameters: dict[str, Any], message: str) -> N
 def test_scikit_learn_contract_holds(estimator: Any, check: Any) -> None:
     """scikit-learn's own estimator checks pass under both rules."""
     check(estimator)
+
+
+def test_what_no_fold_may_split() -> None:
+    """People where there are two, else recordings, else parts; nothing for a detector that takes no groups."""
+    two, one, several = ["a", "b", "a"], ["a"] * 3, [1, 1, 2]
+    assert group_arguments(SelectedDetector(), two, several) == {"groups": two}
+    assert group_arguments(SelectedDetector(), one, several) == {"groups": several}
+    parts = group_arguments(SelectedDetector(), ["a"] * 40, [1] * 40)["groups"].tolist()
+    assert parts == sorted(parts)
+    assert [parts.count(part) for part in range(10)] == [4] * 10
+    assert group_arguments(OCNN(), two, several) == {}
+
+
+def test_trainer_says_who_is_who(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainer's fit hands people over to a detector that chooses by them."""
+    seen, real = [], SelectedDetector.fit
+
+    def spy(self: SelectedDetector, X: ArrayLike, y: object = None, *, groups: Any = None, progress: Any = None) -> Any:
+        seen.append(groups)
+        return real(self, X, y, groups=groups, progress=progress)
+
+    monkeypatch.setattr(SelectedDetector, "fit", spy)
+    config = training.TrainingConfig.model_validate({"detector": {"name": "KOC_iqr-proxy"}, "scaler": "z-score"})
+    X, people = np.random.default_rng(0).normal(size=(60, 2)), ["a"] * 20 + ["b"] * 20 + ["c"] * 20
+    training._fit(X, config, "Fitting", lambda stage, done, total: None, [], (people, list(range(60))))
+    assert seen == [people]
 
 
 def test_groups_must_fit_the_rows_and_be_two() -> None:
