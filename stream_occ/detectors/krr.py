@@ -35,7 +35,7 @@ Bandwidth = float | str | Sequence[float | str]
 
 
 class _KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the three share; a subclass says by attributes and properties how it differs."""
+    """What the three share; the attributes with a value are those that not every subclass has as parameters."""
 
     graph: Any
     C: Any
@@ -51,6 +51,7 @@ class _KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     evidence: Any = "output"
     n_layers: Any = 1
     C_out: Any = None
+    _gives_rows_back = False
 
     def fit(self, X: ArrayLike, y: object = None, *, progress: Callable[[int, int], None] | None = None) -> Self:
         """Learns from normal rows X (N, d); y is ignored. Calls progress(done, n_layers) after each layer.
@@ -69,7 +70,7 @@ class _KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         inputs = rows
         with threadpool_limits(cpu_count() if len(rows) >= _MANY_ROWS else 1, user_api="blas"):
             for number, settings in enumerate(layers, start=1):
-                is_taught_one = number == len(layers) and self.evidence != "reconstruction"
+                is_taught_one = number == len(layers) and not self._gives_rows_back
                 targets = np.ones((len(rows), 1)) if is_taught_one else inputs
                 held_out = self.evidence == "layers"
                 layer = fit_layer(inputs, targets, settings, landmarks=landmarks, seed=seed, leave_one_out=held_out)
@@ -94,7 +95,7 @@ class _KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             [layer.points for layer in layers],
             [layer.weights for layer in layers],
             bandwidth=self.bandwidths_,
-            evidence=self.evidence,
+            evidence="reconstruction" if self._gives_rows_back else self.evidence,
         )
         if held_out is not None:
             median, high = np.quantile(held_out, [0.5, 0.95], axis=1)
@@ -145,8 +146,7 @@ class _KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         for name, known in (("threshold", ("theta1", "theta2")), ("theta1_rule", ("code", "paper"))):
             value = getattr(self, name)
             check_parameter(name, value, f"one of {', '.join(known)}", value in known)
-        is_evidence = self.evidence in ("output", "layers", "reconstruction")
-        check_parameter("evidence", self.evidence, "output or layers", is_evidence)
+        check_parameter("evidence", self.evidence, "output or layers", self.evidence in ("output", "layers"))
         is_of_output = self.threshold == "theta1" or self.evidence == "output"
         check_parameter("threshold", self.threshold, "theta1 with evidence='layers'", is_of_output)
 
@@ -282,7 +282,7 @@ class KernelRidgeAutoEncoder(_KernelRidge):
     [1, -1]
     """
 
-    evidence = "reconstruction"
+    _gives_rows_back = True
 
     def __init__(
         self,
