@@ -52,31 +52,35 @@ def mean_bandwidth(X: FloatArray) -> float:
 class KernelPoints:
     """Rows Y (m, d) that new rows are compared with, under one bandwidth A2 > 0."""
 
-    __slots__ = ("_norms", "_shifted", "bandwidth", "center", "points")
+    __slots__ = ("_rows", "bandwidth", "center", "points")
 
     def __init__(self, points: FloatArray, bandwidth: float) -> None:
         self.points, self.bandwidth = points, bandwidth
         self.center = points.mean(axis=0)  # |y|^2 - 2 y'x + |x|^2 loses digits far from the origin
-        self._shifted = np.ascontiguousarray(points - self.center)
-        self._norms = np.einsum("ij,ij->i", self._shifted, self._shifted)
+        shifted = points - self.center
+        self._rows = np.empty((len(points), points.shape[1] + 2))  # times (x, |x|^2, 1): -|x - y|^2 / A2 in one product
+        np.multiply(shifted, 2.0 / bandwidth, out=self._rows[:, :-2])
+        self._rows[:, -2] = -1.0 / bandwidth
+        self._rows[:, -1] = np.einsum("ij,ij->i", shifted, shifted) / -bandwidth
+
+    def logarithms(self, x: FloatArray) -> FloatArray:
+        """log k(x, y_j) = -|x - y_j|^2 / A2 (m,), at most 0, of one row x (d,), finite and within +-1e100."""
+        extended = np.empty(len(x) + 2)
+        shifted = np.subtract(x, self.center, out=extended[:-2])
+        extended[-2] = shifted @ shifted
+        extended[-1] = 1.0
+        logarithms: FloatArray = self._rows @ extended
+        return np.minimum(logarithms, 0.0, out=logarithms)
 
     def exponents(self, x: FloatArray) -> FloatArray:
         """|x - y_j|^2 / A2 (m,), at least 0, of one row x (d,), finite and within +-1e100."""
-        shifted = x - self.center
-        squared: FloatArray = self._shifted @ shifted
-        squared *= -2.0
-        squared += self._norms
-        squared += shifted @ shifted
-        np.maximum(squared, 0.0, out=squared)
-        squared /= self.bandwidth
-        return squared
+        logarithms = self.logarithms(x)
+        return np.negative(logarithms, out=logarithms)
 
     def row(self, x: FloatArray) -> FloatArray:
         """k(x, y_j) (m,) of one row x (d,)."""
-        exponents = self.exponents(x)
-        np.negative(exponents, out=exponents)
-        np.exp(exponents, out=exponents)
-        return exponents
+        logarithms = self.logarithms(x)
+        return np.exp(logarithms, out=logarithms)
 
     def matrix(self, X: FloatArray) -> FloatArray:
         """k(x_i, y_j) (n, m) of rows X (n, d), for training: equal to `row` but for rounding."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ MAX_LAYERS = 5
 SMALLEST_BANDWIDTH = 1e-24  # of A2; with the bounds below no exponent, output or score overflows
 SMALLEST_WIDTH = 1e-30  # of the scale that an evidence is measured in
 LARGEST_WEIGHT = 1e80
+_SMALLEST_MEAN = 1e-250  # kernels below lose digits
 EVIDENCE = ("output", "reconstruction", "layers")
 
 __all__ = ["EVIDENCE", "LARGEST_WEIGHT", "MAX_LAYERS", "SMALLEST_BANDWIDTH", "SMALLEST_WIDTH", "FrozenScorer"]
@@ -54,7 +56,9 @@ class FrozenScorer:
         """
         self._weights, self._bandwidth = weights, bandwidth
         self._kernels = [KernelPoints(rows, float(A2)) for rows, A2 in zip(points, bandwidth, strict=True)]
-        self._maps = [np.ascontiguousarray(matrix.T) for matrix in weights]
+        # a layer's outputs and its mean kernel in one product
+        self._maps_and_mean = [np.vstack([matrix.T, np.full(len(matrix), 1.0 / len(matrix))]) for matrix in weights]
+        self._maps = [rows[:-1] for rows in self._maps_and_mean]
         self.evidence, self.center = evidence, center
         self._scales = scales
 
@@ -71,7 +75,7 @@ class FrozenScorer:
     def outputs(self, X: FloatArray) -> FloatArray:
         """The last layer's output (n, t)."""
         rows = self._rows(X)
-        outputs = np.empty((len(rows), self._maps[-1].shape[0]))
+        outputs = np.empty((len(rows), len(self._maps[-1])))
         for i, x in enumerate(rows):
             outputs[i] = self._output(x)
         return outputs
@@ -100,7 +104,7 @@ class FrozenScorer:
         X = as_rows(X, self.n_features)
         if not np.isfinite(X).all():
             raise ValueError("X must be finite; got NaN or infinity")
-        return np.clip(X, -FARTHEST, FARTHEST)
+        return np.minimum(np.maximum(X, -FARTHEST), FARTHEST)  # np.clip takes three times as long for one row
 
     def _output(self, x: FloatArray) -> FloatArray:
         for kernel, matrix in zip(self._kernels, self._maps, strict=True):
@@ -109,14 +113,13 @@ class FrozenScorer:
 
     def _evidence(self, x: FloatArray) -> list[tuple[float, float]]:
         found = []
-        for number, (kernel, matrix) in enumerate(zip(self._kernels, self._maps, strict=True), start=1):
-            exponents = kernel.exponents(x)
-            nearest = exponents.min()
-            relative = np.exp(nearest - exponents)
-            remoteness = nearest - np.log(relative.sum() / len(relative))
-            output = matrix @ (relative * np.exp(-nearest))
+        for number, (kernel, matrix) in enumerate(zip(self._kernels, self._maps_and_mean, strict=True), start=1):
+            logarithms = kernel.logarithms(x)
+            product = matrix @ np.exp(logarithms)
+            output, mean = product[:-1], float(product[-1])
             difference = output - (x if number < self.n_layers else self.center)
-            found.append((float(np.sqrt(difference @ difference)), float(remoteness)))
+            remoteness = -math.log(mean) if mean > _SMALLEST_MEAN else _remoteness(logarithms)
+            found.append((math.sqrt(float(difference @ difference)), remoteness))
             x = output
         return found
 
@@ -152,6 +155,12 @@ class FrozenScorer:
             center=float(arrays["center"][0]),
             scales=(arrays["median"], arrays["width"]) if evidence == "layers" else None,
         )
+
+
+def _remoteness(logarithms: FloatArray) -> float:
+    """-log of the mean kernel where the mean itself underflows."""
+    nearest = float(logarithms.max())
+    return -nearest - math.log(float(np.exp(logarithms - nearest).mean()))
 
 
 def _refusal(what: str, expected: str, got: str) -> ModelError:
