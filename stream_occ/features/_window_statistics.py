@@ -80,8 +80,8 @@ def prepare(signals: FloatArray, rate_hz: float, *, work: FloatArray, first_inde
     values[:, 4:7] = signals[:, 3:6]
     low, high = np.empty((n, 8)), np.empty((n, 8))
     for axes in (slice(0, 3), slice(4, 7)):
-        low[:, axes], high[:, axes] = _checked_range(values[:, axes], axes, first_index)
-        _euclidean_norm(values[:, axes], values[:, axes.stop], scratch[:, 0])
+        low[:, axes], high[:, axes] = checked_range(values[:, axes], axes, first_index)
+        euclidean_norm(values[:, axes], values[:, axes.stop], scratch[:, 0])
     low[:, NORMS], high[:, NORMS] = values[:, NORMS].min(axis=-1), values[:, NORMS].max(axis=-1)
     is_constant = high - low <= CONSTANT_TOLERANCE * np.maximum(high, -low)
     mean = np.add.reduce(values, axis=-1) / m
@@ -101,7 +101,7 @@ def prepare(signals: FloatArray, rate_hz: float, *, work: FloatArray, first_inde
     )
 
 
-def _euclidean_norm(xyz: FloatArray, out: FloatArray, scratch: FloatArray) -> None:
+def euclidean_norm(xyz: FloatArray, out: FloatArray, scratch: FloatArray) -> None:
     """Fill out (n, m) with sqrt(x^2 + y^2 + z^2) of axes (n, 3, m), summed in this order."""
     np.multiply(xyz[:, 0], xyz[:, 0], out=out)
     for axis in (1, 2):
@@ -109,7 +109,7 @@ def _euclidean_norm(xyz: FloatArray, out: FloatArray, scratch: FloatArray) -> No
     np.sqrt(out, out=out)
 
 
-def _checked_range(xyz: FloatArray, axes: slice, first_index: int) -> tuple[FloatArray, FloatArray]:
+def checked_range(xyz: FloatArray, axes: slice, first_index: int) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest value of each row (n, 3); NaN and infinity show in them, so no further pass is needed."""
     low, high = xyz.min(axis=-1), xyz.max(axis=-1)
     usable = (low > -MAGNITUDE_LIMIT) & (high < MAGNITUDE_LIMIT)
