@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from stream_occ.codecs import Codec, load_codec
 from stream_occ.config import DEVICE_FIELD, Config, InputConfig
+from stream_occ.drift import DriftWatch
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.messages import Topics, is_device_id
@@ -39,6 +40,7 @@ class DeviceRecord:
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
     open_alert: Alert | None = None
+    drift: DriftWatch | None = None
     shown: tuple[str, tuple[str, ...]] | None = None
     state_due_s: float = 0.0
 

@@ -148,6 +148,8 @@ class Reporter:
         nominal_hz = record.profile.nominal_rate_hz
         if nominal_hz is not None and rate_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
             faults.add("rate_mismatch")
+        if record.drift is not None and record.drift.is_adrift:
+            faults.add("drift")
         if not record.is_online:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stream_occ.config import Config
+from stream_occ.drift import DriftPolicy, DriftWatch
 from stream_occ.errors import ServiceError
 from stream_occ.events import EventPolicy
 from stream_occ.inbox import Inbox, Link, Received
@@ -65,6 +66,9 @@ class Service:
         policy = EventPolicy(**config.events.model_dump())
         settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
         self._pipeline = Pipeline(model, settings, policy)
+        self._drift_policy = (
+            DriftPolicy(**config.drift.model_dump(exclude={"enabled"})) if config.drift.enabled else None
+        )
         self._state = self._pipeline.initial()
         self._interval_s = config.output.state_interval_s
         self._started = instant(self._clock.wall_ns())
@@ -98,6 +102,7 @@ class Service:
             self._reporter.alert(alert, self.intake.devices[alert.device_id])
             log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
         self._reporter.decisions(decisions)
+        self._watch_drift(decisions)
         self._report(now_s)
 
     def close(self) -> None:
@@ -144,6 +149,24 @@ class Service:
             decisions += made
             alerts += changes
         return decisions, alerts
+
+    def _watch_drift(self, decisions: Sequence[Decision]) -> None:
+        """Scores of trusted windows outside of alerts, each device's to its own watch."""
+        if self._drift_policy is None:
+            return
+        for decision in decisions:
+            record = self.intake.devices[decision.device_id]
+            if record.open_alert is not None or self._state.devices[decision.device_id].faults:
+                continue
+            if record.drift is None:
+                record.drift = DriftWatch(self._drift_policy)
+            drift = record.drift.push(decision)
+            if drift is not None:
+                log.warning(
+                    "scores of %s have gone %s for good, %d blocks of %g s ago: median %.3g before, %.3g since",
+                    *(decision.device_id, drift.direction, drift.n_blocks_since, self._drift_policy.block_s),
+                    *(drift.before, drift.after),
+                )
 
     def _drop_forgotten(self) -> None:
         if self.intake.forgotten:

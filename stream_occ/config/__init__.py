@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 from stream_occ.config.models import (
     DEVICE_FIELD,
     Config,
+    DriftConfig,
     EventsConfig,
     InputConfig,
     LimitsConfig,
@@ -42,6 +43,7 @@ __all__ = [
     "DEVICE_FIELD",
     "ENVIRONMENT_PREFIX",
     "Config",
+    "DriftConfig",
     "EventsConfig",
     "InputConfig",
     "LimitsConfig",

@@ -171,6 +171,22 @@ class EventsConfig(Section):
         return self
 
 
+class DriftConfig(Section):
+    """When a lasting change of a device's scores is a fault; as DriftPolicy in stream_occ.drift."""
+
+    enabled: bool = True
+    block_s: float = Field(default=1800.0, ge=10, le=86_400)
+    max_blocks: int = Field(default=336, ge=4, le=10_000)
+    min_blocks: int = Field(default=12, ge=2, le=5000)
+    limit: float = Field(default=4.5, gt=0, le=100)
+
+    @model_validator(mode="after")
+    def _two_sides(self) -> Self:
+        if 2 * self.min_blocks > self.max_blocks:
+            raise ValueError("have 2 * min_blocks <= max_blocks|Lower min_blocks or raise max_blocks")
+        return self
+
+
 class LimitsConfig(Section):
     """Bounds of everything that hostile or broken devices could make grow."""
 
@@ -207,6 +223,7 @@ class Config(Section):
     model_key_file: Path | None = None
     stream: StreamConfig = StreamConfig()
     events: EventsConfig = EventsConfig()
+    drift: DriftConfig = DriftConfig()
     limits: LimitsConfig = LimitsConfig()
     output: OutputConfig = OutputConfig()
     log: LogConfig = LogConfig()

@@ -260,15 +260,26 @@ def test_guard_learns_nothing_while_an_alert_is_open() -> None:
     assert guard.refusal(row) == "alert"
     for _ in range(50):
         guard.learn_one(row)
-    assert (guard.score_one(probe), guard.n_learned, guard.n_refused["alert"]) == (before, n_learned, 50)
+    assert (guard.score_one(probe), guard.n_learned) == (before, n_learned)
+    assert guard.n_refused["alert"] == 50 + 20  # and the 20 that waited
     guard.is_alert_open = False
-    guard.learn_one(row)
+    for _ in range(21):
+        guard.learn_one(row)
     assert (guard.n_learned, guard.refusal(named([30.0, 0.0, 0.0]))) == (n_learned + 1, "score")
+
+
+def test_guard_holds_rows_back() -> None:
+    """A row is learned when hold_back later ones have come, so that it is no neighbour of the windows it overlaps."""
+    guard = GuardedLearner(SlidingOCNN(10, 1, 1, 0.0), hold_back=3)
+    for value in range(6):
+        guard.learn_one({"a": float(value)})
+    assert guard.detector.rows()[:, 0].tolist() == [0.0, 1.0, 2.0]
+    assert guard.n_learned == 3
 
 
 def test_guard_with_a_threshold_starts_at_once() -> None:
     """A given threshold holds from the first row that is scored, and a tie is learned."""
-    guard = GuardedLearner(SlidingOCNN(10, 1, 1, 0.0), threshold=3.0)
+    guard = GuardedLearner(SlidingOCNN(10, 1, 1, 0.0), hold_back=0, threshold=3.0)
     for value in (0.0, 1.0, 2.0):
         guard.learn_one({"a": value})
     assert (guard.refusal({"a": 5.0}), guard.refusal({"a": 5.5})) == (None, "score")  # ratios 3 / 1 and 3.5 / 1
