@@ -334,7 +334,7 @@ class MultiLayerKRR(_KernelRidge):
     bandwidth : also one for each layer.
     evidence : "output" (theta1 or theta2) or "layers" (theta1).
 
-    Attributes as in `KernelRidgeOCC`; with evidence="layers" `training_acceptance_` is of leave-one-out scores, and
+    Attributes as there; with evidence="layers" `training_acceptance_` is of leave-one-out scores, and
     `residual` is still |O - 1|.
 
     Examples
@@ -383,17 +383,6 @@ class MultiLayerKRR(_KernelRidge):
         return bool(self.evidence == "output")
 
 
-_FAMILIES: dict[str, Graph] = {
-    "": None,
-    "-LE": "le",
-    "-LLE": "lle",
-    "-LDA": "lda",
-    "-CDA": "cda",
-    "-CV": "cv",
-    "-SV": "sv",
-}
-
-
 # Two layers that accept far rows on the contract's toy data (see MultiLayerKRR), where a preset has to reject them.
 _HIDE_FAR_ROWS = ("LMKOC-LE_theta1", "LMKOC-LE_theta2", "GMKOC-LDA_theta1", "GMKOC-CDA_theta1")
 
@@ -401,8 +390,10 @@ _HIDE_FAR_ROWS = ("LMKOC-LE_theta1", "LMKOC-LE_theta2", "GMKOC-LDA_theta1", "GMK
 def _presets() -> dict[str, Callable[[], Any]]:
     """The paper's detectors by its names, and the working ones."""
     made: dict[str, Callable[[], Any]] = {}
-    for suffix, graph in _FAMILIES.items():
+    graphs: tuple[Any, ...] = (None, *GRAPHS)
+    for graph in graphs:
         prefix = "" if graph is None else "L" if graph in ("le", "lle") else "G"
+        suffix = "" if graph is None else f"-{graph.upper()}"
         made[f"{prefix}KOC{suffix}"] = partial(KernelRidgeOCC, graph)
         made[f"{prefix}KOC{suffix}_theta2"] = partial(KernelRidgeOCC, graph, threshold="theta2")
         made[f"{prefix}MKOC{suffix}_theta1"] = partial(MultiLayerKRR, graph=graph)
