@@ -102,9 +102,9 @@ def paper2(
     The paper's own figures and most of its sets could not be had: its methods are compared on public ones, by gmean and
     by the square root of precision times recall, which the authors' code calls gmean.
 
-    Grid small: 1 to 3 layers, C 8, 1, 1/8, lam 1/8, 8, clusters 10, 2. Grid full, as the paper: 1 to 5 layers, C and lam
-    2^-3 to 2^3, clusters 2 to 20. KPCA keeps 95, 90 or 85 % of variance in both. Selection by outliers takes some ten
-    times as long.
+    Grid small: 1 to 3 layers, C 8, 1, 1/8, lam 1/8, 8, clusters 10, 2. Grid full, as the paper: 1 to 5 layers, C and
+    lam 2^-3 to 2^3, clusters 2 to 20. KPCA keeps 95, 90 or 85 % of variance in both. Selection by outliers takes some
+    ten times as long.
     """
     from stream_occ.reproduction.paper2 import run
 
