@@ -383,10 +383,6 @@ class MultiLayerKRR(_KernelRidge):
         return bool(self.evidence == "output")
 
 
-# Two layers that accept far rows on the contract's toy data (see MultiLayerKRR), where a preset has to reject them.
-_HIDE_FAR_ROWS = ("LMKOC-LE_theta1", "LMKOC-LE_theta2", "GMKOC-LDA_theta1", "GMKOC-CDA_theta1")
-
-
 def _presets() -> dict[str, Callable[[], Any]]:
     """The paper's detectors by its names, and the working ones."""
     made: dict[str, Callable[[], Any]] = {}
@@ -401,7 +397,7 @@ def _presets() -> dict[str, Callable[[], Any]]:
     made["AEKOC"] = KernelRidgeAutoEncoder
     made["MKOC_layers"] = partial(MultiLayerKRR, evidence="layers")
     made["LMKOC-LLE_layers"] = partial(MultiLayerKRR, graph="lle", evidence="layers")
-    return {name: make for name, make in made.items() if name not in _HIDE_FAR_ROWS}
+    return made
 
 
 PRESETS = _presets()
