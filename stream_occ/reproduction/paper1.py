@@ -2,8 +2,8 @@
 
 Five outer folds deal out targets and outliers separately; a fold's targets and outliers are tested by a detector fitted
 on the targets of the other four. Outliers are never trained on. Features are scaled to [0, 1] on the training targets,
-later rows are not clipped. Each seed deals out new folds and draws new maps; the maps of a fold are the same for the
-three rules. docs/reproduction.md says what came out.
+later rows are not clipped. Each seed deals out new folds, unless they are cut in the order of the file as the print's
+were, and draws new maps; the maps of a fold are the same for the three rules. docs/reproduction.md says what came out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stream_occ.detectors.ensembles import RandomProjectionEnsemble, RandomSubspaceEnsemble
 from stream_occ.detectors.ocnn import OCNN, TuningWarning
 from stream_occ.detectors.scaling import fit_scaler
-from stream_occ.errors import DataError
+from stream_occ.errors import DataError, UsageError
 from stream_occ.reproduction import paper1_report
 from stream_occ.reproduction.leak import with_label
 from stream_occ.reproduction.mobifall_windows import mobifall_windows
@@ -35,6 +35,7 @@ N_INNER_FOLDS = 2
 N_ESTIMATORS = 25
 MAX_NEIGHBORS = 10
 MAX_NEIGHBORS_SENSORS = 5  # the paper's grid on its three sensor sets
+FOLDS = ("shuffled", "file")
 SENSOR_SETS = frozenset({"mf", "dlr", "cov"})
 MIN_TARGETS = 30  # each inner fold of Algorithm 3 then trains on some rows still
 
@@ -91,13 +92,14 @@ class FoldResult:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One fold of one seed, in one variant: three fits, one a rule."""
+    """One fold of one seed, in one variant: three fits, one a rule. folds: one of FOLDS."""
 
     dataset: str
     variant: str
     leak: bool
     seed: int
     fold: int
+    folds: str = "shuffled"
 
 
 def run(
@@ -105,12 +107,18 @@ def run(
     *,
     n_seeds: int,
     datasets: tuple[str, ...] | None = None,
+    folds: str = "shuffled",
     leak: bool = False,
     mobifall: Path | None = None,
     n_jobs: int = -1,
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> Report:
-    """All rows of the sets found below `data`; DataError where none is found or one cannot be read."""
+    """All rows of the sets found below `data`; DataError where none is found or one cannot be read.
+
+    folds: `shuffled`, dealt out anew by each seed; or `file`, cut in the order of the file.
+    """
+    if folds not in FOLDS:
+        raise UsageError("--folds", f"be {' or '.join(FOLDS)}", repr(folds), "Leave it out for shuffled")
     names = check_names(datasets, PAPER1_FILES)
     tables = find_tables(data, {name: PAPER1_FILES[name] for name in names})
     sets = {name: DataSet(name, table.X, table.y) for name, table in tables.items()}
@@ -126,9 +134,10 @@ def run(
     absent = {name: "data absent" for name in names if name not in sets}
     absent |= {name: fault for name, item in sets.items() if (fault := item.fault()) is not None}
     usable = {name: sets[name] for name in names if name in sets and name not in absent}
-    found = run_sets(usable, seeds=range(n_seeds), leak=leak, n_jobs=n_jobs, progress=progress)
+    found = run_sets(usable, seeds=range(n_seeds), folds=folds, leak=leak, n_jobs=n_jobs, progress=progress)
     settings = {
         "n_seeds": n_seeds,
+        "folds": folds,
         "leak": leak,
         "n_folds": N_FOLDS,
         "n_inner_folds": N_INNER_FOLDS,
@@ -139,12 +148,18 @@ def run(
 
 
 def run_sets(
-    sets: dict[str, DataSet], *, seeds: Sequence[int], leak: bool, n_jobs: int, progress: ProgressReport
+    sets: dict[str, DataSet],
+    *,
+    seeds: Sequence[int],
+    leak: bool,
+    n_jobs: int,
+    progress: ProgressReport,
+    folds: str = "shuffled",
 ) -> dict[Cell, dict[int, list[FoldResult]]]:
     """Results by cell and seed, one a fold; the order of work changes no figure."""
     columns = [(variant, False) for variant in VARIANTS] + ([("RP", True)] if leak else [])
     tasks = [
-        Task(name, variant, leaks, seed, fold)
+        Task(name, variant, leaks, seed, fold, folds)
         for name in sorted(sets, key=lambda name: -len(sets[name].y))  # the longest first: no core waits at the end
         for seed in seeds
         for fold in range(N_FOLDS)
@@ -163,7 +178,7 @@ def run_sets(
 
 def run_task(dataset: DataSet, task: Task) -> list[FoldResult]:
     """Shares of the tested fold, one a rule."""
-    tested = outer_folds(dataset.y, seed=task.seed) == task.fold
+    tested = outer_folds(dataset.y, seed=task.seed, folds=task.folds) == task.fold
     results = []
     for rule in RULES:
         accepted = accepted_rows(dataset, task, rule, tested)
@@ -205,10 +220,18 @@ def build_detector(rule: str, task: Task, max_neighbors: int) -> Detector:
     return RandomSubspaceEnsemble(single, N_ESTIMATORS, random_state=rng, max_features=share)
 
 
-def outer_folds(y: BoolArray, *, seed: int) -> IntArray:
-    """Fold (n,) of each row: targets and outliers are shuffled and dealt out separately, a fifth each to a fold."""
+def outer_folds(y: BoolArray, *, seed: int, folds: str = "shuffled") -> IntArray:
+    """Fold (n,) of each row, a fifth of the targets and a fifth of the outliers each.
+
+    `shuffled` deals both out by the seed; `file` cuts each in its order into five runs, the first ones a row longer
+    where they cannot be equal.
+    """
     rng = np.random.default_rng([seed, 0])
     fold = np.empty(len(y), dtype=np.int64)
     for rows in (np.flatnonzero(~y), np.flatnonzero(y)):
-        fold[rng.permutation(rows)] = np.arange(len(rows)) % N_FOLDS
+        if folds == "file":
+            for number, run_of_rows in enumerate(np.array_split(rows, N_FOLDS)):
+                fold[run_of_rows] = number
+        else:
+            fold[rng.permutation(rows)] = np.arange(len(rows)) % N_FOLDS
     return fold

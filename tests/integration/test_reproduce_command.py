@@ -62,6 +62,7 @@ def test_json_alone_on_stdout_and_the_same_for_the_same_seeds(tables, capsys):
     ("extra", "line"),
     [
         (["--jobs", "0"], "--jobs: must be a number of processes"),
+        (["--folds", "sorted"], "--folds: must be shuffled or file; got 'sorted'."),
         (["--datasets", "iris"], "--datasets: must be among glass2"),
         (["--data", "nowhere"], "nowhere: must be a folder or a zip archive; got no such path."),
         (["--markdown", "/"], "--markdown: must name a file that can be written"),
