@@ -23,10 +23,17 @@ __all__ = ["preset", "preset_names", "preset_scaling"]
 _NEEDS_AN_EXTRA = frozenset({"online"})
 
 
-def preset(name: str, *, random_state: int | None = None, n_jobs: int | None = None) -> Any:
+def preset(
+    name: str,
+    *,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Any:
     """A new unfitted detector by its preset name, such as "JKNN-RP" or "working"; raises UsageError for an unknown one.
 
-    random_state and n_jobs are set where given and where the detector has them.
+    random_state, n_jobs and feature_names (of the columns that it will see) are set where given and where the detector
+    has them; UsageError where it needs a feature that is not among them.
 
     >>> preset("11NN(theta)", random_state=0).theta
     'empirical'
@@ -38,9 +45,17 @@ def preset(name: str, *, random_state: int | None = None, n_jobs: int | None = N
         remedy = f"Did you mean {lowered[close[0]]}? Names: {', '.join(makers)}" if close else "No presets found"
         raise UsageError("detector", "be the name of a preset", repr(name), remedy)
     detector = makers[name]()
-    given = {"random_state": random_state, "n_jobs": n_jobs}
+    given = {"random_state": random_state, "n_jobs": n_jobs, "feature_names": feature_names}
     known = detector.get_params(deep=False)
     detector.set_params(**{key: value for key, value in given.items() if value is not None and key in known})
+    missing = set(known.get("evidence", ())) - set(feature_names or known.get("evidence", ()))
+    if missing:
+        raise UsageError(
+            f"detector {name}",
+            f"find feature {min(missing)}",
+            "other features",
+            "Take fall31, or detector working",
+        )
     return detector
 
 

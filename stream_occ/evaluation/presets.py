@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from stream_occ import features
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.evaluation.extraction import FrontEnd
 from stream_occ.evaluation.methods import BASELINES
@@ -33,6 +34,7 @@ class DetectorMethod:
     scaling: str = "min-max"
     stride: int = 1
     max_windows: int = 50_000
+    feature_names: tuple[str, ...] | None = None
 
     def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
         """Fits scaler and detector; the score is that of the frozen scorer, which the model file would carry."""
@@ -65,7 +67,7 @@ class DetectorMethod:
         """The unfitted detector; ConfigError for parameters that it does not have."""
         from stream_occ.detectors import preset
 
-        detector = preset(self.preset, random_state=seed % 2**32, n_jobs=1)
+        detector = preset(self.preset, random_state=seed % 2**32, n_jobs=1, feature_names=self.feature_names)
         try:
             return detector.set_params(**self.params)
         except (TypeError, ValueError) as error:
@@ -95,6 +97,7 @@ def default_method(config: TrainingConfig) -> tuple[DetectorMethod, FrontEnd]:
         config.scaler,
         max(1, round((config.train_hop_s or config.hop_s) / config.hop_s)),
         config.limits.max_windows,
+        features.load(config.feature_set).NAMES,
     )
     return method, front_end
 
@@ -109,7 +112,7 @@ def methods_of(names: Sequence[str], config: TrainingConfig) -> tuple[list[Metho
     default, front_end = default_method(config)
     known: dict[str, Method] = {DEFAULT_KEY: default, **BASELINES}
     for name in preset_names():
-        known[name] = DetectorMethod(name, name, {}, preset_scaling(name), default.stride, default.max_windows)
+        known[name] = replace(default, key=name, preset=name, params={}, scaling=preset_scaling(name))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError("--methods", f"be among {', '.join(known)}", repr(unknown[0]), "Separate names by commas")

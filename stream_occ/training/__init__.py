@@ -150,7 +150,8 @@ def make_detector(config: TrainingConfig) -> Any:
     """The unfitted estimator that the configuration names, with its parameters and the seed."""
     from stream_occ.detectors import preset
 
-    detector = preset(config.detector.name, random_state=config.seed)
+    names = features.load(config.feature_set).NAMES
+    detector = preset(config.detector.name, random_state=config.seed, feature_names=names)
     try:
         return detector.set_params(**config.detector.params)
     except (TypeError, ValueError) as error:

@@ -14,6 +14,7 @@ import stream_occ.detectors
 from stream_occ.detectors import (
     OCNN,
     SVDD,
+    EvidenceFusion,
     KernelOCSVM,
     KernelPCANovelty,
     KernelRidgeAutoEncoder,
@@ -42,6 +43,7 @@ OCNN_PRESETS = {
         RandomProjectionEnsemble(n_estimators=5),
         RandomProjectionEnsemble(combine="mean", n_estimators=3),
         RandomSubspaceEnsemble(n_estimators=4),
+        EvidenceFusion(RandomProjectionEnsemble(combine="mean", n_estimators=3), evidence=(0,)),
         SelectedDetector(OCNN(), {"theta": [2.0, 1e6]}),
         KernelPCANovelty(),
         KernelPCANovelty(variance=0.85, bandwidth="mean"),
@@ -70,7 +72,9 @@ def rows() -> np.ndarray:
 @pytest.mark.parametrize("name", preset_names())
 def test_preset_keeps_one_algebra(name: str, rows: np.ndarray) -> None:
     """Signs, thresholds and the frozen scorer agree; a far row is an outlier; the scorer survives its arrays."""
-    detector = clone(preset(name, random_state=0))
+    detector = clone(
+        preset(name, random_state=0, feature_names=("log_max_dynamic_acc", "log_peak_over_mad", "c", "d", "e"))
+    )
     told: list[tuple[int, int]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # tuned on a small table: optimum on the edge

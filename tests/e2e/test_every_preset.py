@@ -21,7 +21,14 @@ from tests.integration.broker import MOSQUITTO, Broker
 from tests.integration.detector import Detector, Watcher, wait_until
 from tests.service_model import RATE_HZ, payload, tumbling, walking
 
-QUICK = ("working", "11NN", "KOC", "LMKOC-LLE_theta1", "KPCA")  # of each kind of scorer one; the others are slow tests
+QUICK = (
+    "fused",
+    "working",
+    "11NN",
+    "KOC",
+    "LMKOC-LLE_theta1",
+    "KPCA",
+)  # of each kind of scorer one; the others are slow tests
 EVENTS = {"k": 2, "n": 3, "clear_after_s": 3600.0}
 N_SAMPLES = 600
 
@@ -54,7 +61,13 @@ def trained(name: str, folder: Path) -> Path:
     """A model file with this preset; windows of 1 s."""
     threshold = {"rule": "quantile", "reject_share": 0.2}  # a vote of 25 has too few values for a small share
     config = TrainingConfig.model_validate(
-        {"detector": {"name": name}, "window_s": 1.0, "hop_s": 0.5, "threshold": threshold}
+        {
+            "feature_set": "fall31",
+            "detector": {"name": name},
+            "window_s": 1.0,
+            "hop_s": 0.5,
+            "threshold": threshold,
+        }
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # tuned on few rows: an optimum on the grid's edge

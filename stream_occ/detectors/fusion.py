@@ -1,0 +1,181 @@
+"""Novelty fused with one-sided evidence of a fall: the default detector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from stream_occ.detectors import ensembles
+from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
+from stream_occ.detectors.calibration import group_folds, quantile_threshold
+from stream_occ.samples import FloatArray, IntArray
+from stream_occ.scoring.evidence_fusion import FrozenScorer, contributions, total
+
+SCALING = "z-score"
+LEAST_SPREAD = 1e-9  # relative: below, a column is constant up to rounding
+CENTER_QUANTILE, UPPER_QUANTILE = 0.50, 0.95
+
+__all__ = ["EvidenceFusion"]
+
+
+class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scores a row by how new it is, plus how far single columns, which a fall drives up, exceed normal activity.
+
+    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), 0), z(e) = (e - q50) / (q95 - q50).
+    n is the score of `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns
+    of all training rows, those of n of rows whose group (person) the estimator did not see: in-sample a row is its own
+    nearest neighbour, and the novelty of a person not seen would then be out of all proportion. A linear scaling of the
+    columns changes no z of theirs. Where q95 = q50 the scale is 1.
+
+    Accepted iff score <= score_threshold_, which rejects the share `eta` of the training rows by their held-out
+    novelty; for a threshold on people held out from the scales too, calibrate from outside.
+
+    Parameters
+    ----------
+    estimator : a detector of this package; None for the preset `working`. Its random_state and n_jobs are replaced.
+    evidence : columns, by number or by name; none: novelty alone.
+    feature_names : names of all columns, needed where evidence is given by name.
+    novelty_weight : >= 0.
+    eta : share of training rows that may be rejected, in [0, 1).
+    n_folds : groups of people, each held out once.
+    random_state, n_jobs : passed on to the estimator.
+
+    Attributes
+    ----------
+    estimator_ : the estimator fitted on all rows.
+    offset_, score_threshold_ : what fit settled on.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> fused = EvidenceFusion(evidence=("shock",), feature_names=("a", "b", "shock"), random_state=0).fit(X)
+    >>> fused.predict([[0.0, 0.0, 0.0], [0.0, 0.0, 9.0]]).tolist()
+    [1, -1]
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        evidence: Sequence[str | int] = (),
+        *,
+        feature_names: Sequence[str] | None = None,
+        novelty_weight: float = 1.0,
+        eta: float = 0.05,
+        n_folds: int = 3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.evidence = evidence
+        self.feature_names = feature_names
+        self.novelty_weight = novelty_weight
+        self.eta = eta
+        self.n_folds = n_folds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        groups: Sequence[Any] | NDArray[Any] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Learns from normal rows X (N, d); y is ignored. groups (N,): whose row it is.
+
+        With fewer than two groups contiguous blocks of rows are held out. progress(done, n_folds + 1) counts fits.
+        Raises ValueError for bad parameters, evidence that is not among the features, and what the estimator refuses.
+        """
+        columns = self.evidence_columns()
+        rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
+        check_parameter(
+            "evidence", self.evidence, f"below {rows.shape[1]}, the columns of X", max((*columns, -1)) < rows.shape[1]
+        )
+        fold = self._folds(len(rows), groups)
+        n_fits = int(fold.max()) + 2
+        generators = as_generator(self.random_state).spawn(n_fits)
+        novelty = np.empty(len(rows))
+        for number in range(n_fits - 1):
+            out = fold == number
+            novelty[out] = self._make(generators[number]).fit(rows[~out]).to_scorer().score(rows[out])
+            if progress is not None:
+                progress(number + 1, n_fits)
+        self.estimator_ = self._make(generators[-1]).fit(rows)
+        evidence = np.column_stack([novelty, rows[:, columns]])
+        center, upper = np.quantile(evidence, [CENTER_QUANTILE, UPPER_QUANTILE], axis=0)
+        spread = upper - center
+        scale = np.where(spread > LEAST_SPREAD * np.maximum(1.0, np.abs(center)), spread, 1.0)
+        weight = float(self.novelty_weight)
+        self.scorer_: FrozenScorer = FrozenScorer(
+            self.estimator_.to_scorer(),
+            names=[str(name) for name in self.evidence],
+            columns=columns,
+            center=center,
+            scale=scale,
+            weight=weight,
+        )
+        held_out = total(contributions(evidence, center, scale, weight))
+        self.score_threshold_ = quantile_threshold(held_out, float(self.eta))
+        self.offset_ = -self.score_threshold_
+        if progress is not None:
+            progress(n_fits, n_fits)
+        return self
+
+    @property
+    def decides_by_itself(self) -> bool:
+        """False: the threshold comes from people held out."""
+        return False
+
+    def evidence_columns(self) -> IntArray:
+        """Numbers (e,) of the evidence columns; raises ValueError for parameters that are off."""
+        is_weight = is_number(self.novelty_weight) and self.novelty_weight >= 0
+        check_parameter("novelty_weight", self.novelty_weight, "a number >= 0", is_weight)
+        check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
+        check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))
+        known = tuple(self.feature_names or ())
+        columns = []
+        for name in self.evidence:
+            is_known = name in known if isinstance(name, str) else is_count(name, 0)
+            check_parameter("evidence", name, "one of the features that the detector is fitted on", is_known)
+            columns.append(known.index(name) if isinstance(name, str) else int(name))
+        return np.array(columns, dtype=np.int64)
+
+    def explain(self, X: ArrayLike) -> FloatArray:
+        """What novelty and each evidence add to the score of each row, (n, 1 + e)."""
+        check_is_fitted(self)
+        return self.scorer_.explain(self._rows(X))
+
+    def tuning_summary(self) -> dict[str, Any]:
+        """That of the estimator, if it has one."""
+        check_is_fitted(self)
+        found: dict[str, Any] = getattr(self.estimator_, "tuning_summary", dict)()
+        return found
+
+    def _folds(self, n: int, groups: Sequence[Any] | NDArray[Any] | None) -> IntArray:
+        """Fold (n,) of each row: by group, or contiguous blocks where there are fewer than two groups."""
+        n_groups = 0 if groups is None else len(set(np.asarray(groups).tolist()))
+        if groups is not None and len(groups) != n:
+            raise ValueError(f"groups must have one entry a row of X ({n}); got {len(groups)}")
+        if groups is not None and n_groups >= 2:
+            return group_folds(groups, min(self.n_folds, n_groups), 0)
+        return (np.arange(n) * min(self.n_folds, n) // n).astype(np.int64)
+
+    def _make(self, rng: np.random.Generator) -> Any:
+        """A new estimator with its own draws."""
+        made = ensembles.PRESETS["working"]() if self.estimator is None else clone(self.estimator)
+        own = {"random_state": rng, "n_jobs": self.n_jobs}
+        return made.set_params(**{key: value for key, value in own.items() if key in made.get_params(deep=False)})
+
+
+def _fused() -> EvidenceFusion:
+    """The default: how hard the hardest movement is, and how alone it stands in its window."""
+    return EvidenceFusion(evidence=("log_max_dynamic_acc", "log_peak_over_mad"), n_jobs=-1)
+
+
+PRESETS: dict[str, Callable[[], EvidenceFusion]] = {"fused": _fused}

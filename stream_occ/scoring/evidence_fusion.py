@@ -1,0 +1,127 @@
+"""Frozen fusion: how strange a window is, by any other frozen scorer, plus what single features say for a fall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from stream_occ.errors import ModelError
+from stream_occ.samples import FloatArray, IntArray
+from stream_occ.scoring._base import Arrays, Scorer, as_rows, load_scorer
+
+LARGEST_Z = 1e6  # a part beyond counts as this: the sum stays finite, and the other parts show in its digits
+NOVELTY = "novelty"
+
+__all__ = ["LARGEST_Z", "NOVELTY", "FrozenScorer"]
+
+
+class FrozenScorer:
+    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence columns of max(z(column), 0).
+
+    z(e) = (e - center) / scale, at most +-1e6. One-sided: little of an evidence speaks for nothing, so that it cannot
+    hide a strange row, and the score is never below the novelty's part. A row's score is bit-identical in any batch.
+    """
+
+    KIND: ClassVar[str] = "evidence_fusion"
+
+    def __init__(
+        self,
+        novelty: Scorer,
+        *,
+        names: Sequence[str],
+        columns: IntArray,
+        center: FloatArray,
+        scale: FloatArray,
+        weight: float = 1.0,
+    ) -> None:
+        """columns (e,) of the evidence and their names; center, scale (1 + e,), the novelty first; trusted here."""
+        self.novelty, self.names = novelty, tuple(names)
+        self._columns, self._center, self._scale, self.weight = columns, center, scale, weight
+
+    @property
+    def n_features(self) -> int:
+        """Columns that `score` expects."""
+        return self.novelty.n_features
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the columns of `explain`: novelty, then the evidence."""
+        return (NOVELTY, *self.names)
+
+    def score(self, X: FloatArray) -> FloatArray:
+        """Scores (n,), high = abnormal, always finite, of scaled rows X (n, d)."""
+        return total(self.explain(X))
+
+    def explain(self, X: FloatArray) -> FloatArray:
+        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95th percentile of normal rows."""
+        X = as_rows(X, self.n_features)
+        if not np.isfinite(X).all():
+            raise ValueError("X must be finite; got NaN or infinity")
+        return contributions(
+            np.column_stack([self.novelty.score(X), X[:, self._columns]]), self._center, self._scale, self.weight
+        )
+
+    def arrays(self) -> Arrays:
+        """The fusion's numbers and, with a prefix, the arrays of the novelty scorer."""
+        own: Arrays = {"columns": self._columns, "center": self._center, "scale": self._scale}
+        return own | {f"{NOVELTY}.{name}": array for name, array in self.novelty.arrays().items()}
+
+    def params(self) -> dict[str, Any]:
+        """Names and weight, and kind and parameters of the novelty scorer."""
+        inner = {"kind": self.novelty.KIND, "params": self.novelty.params()}
+        return {"names": list(self.names), "weight": self.weight, NOVELTY: inner}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, params: dict[str, Any]) -> Self:
+        """The scorer again; raises ModelError where arrays and params do not fit each other."""
+        inner, names, weight = params.get(NOVELTY), params.get("names"), params.get("weight")
+        if not isinstance(inner, dict) or not isinstance(inner.get("params"), dict) or inner.get("kind") == cls.KIND:
+            raise _refusal("params: novelty", "name another kind of scorer and its params", repr(inner)[:80])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise _refusal("params: names", "be a list of names", repr(names)[:80])
+        if not isinstance(weight, float) or not 0.0 <= weight <= LARGEST_Z:
+            raise _refusal("params: weight", f"be a number in [0, {LARGEST_Z:g}]", repr(weight)[:80])
+        prefix = f"{NOVELTY}."
+        nested = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        novelty = load_scorer(str(inner.get("kind")), nested, inner["params"])
+        own = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
+        _check_arrays(own, len(names), novelty.n_features)
+        return cls(novelty, names=names, weight=weight, **own)
+
+
+def contributions(evidence: FloatArray, center: FloatArray, scale: FloatArray, weight: float) -> FloatArray:
+    """Parts (n, 1 + e) of the score, of raw novelty scores and evidence in that order."""
+    with np.errstate(over="ignore"):
+        z = np.clip((evidence - center) / scale, -LARGEST_Z, LARGEST_Z)
+    z[:, 0] *= weight
+    z[:, 1:] = np.maximum(z[:, 1:], 0.0)
+    return z
+
+
+def total(parts: FloatArray) -> FloatArray:
+    """Sum (n,) of each row, part by part from the left: no batch changes the order."""
+    summed = parts[:, 0].copy()
+    for column in parts.T[1:]:
+        summed += column
+    return summed
+
+
+def _refusal(what: str, expected: str, got: str) -> ModelError:
+    return ModelError(f"model file: scorer {what}", expected, got, "Train the model again or restore the file")
+
+
+def _check_arrays(arrays: Arrays, n_evidence: int, n_features: int) -> None:
+    """Raises ModelError unless names, dtypes, shapes and values are those of a fitted fusion."""
+    shapes = {"columns": (n_evidence,), "center": (1 + n_evidence,), "scale": (1 + n_evidence,)}
+    if set(arrays) != set(shapes):
+        raise _refusal("arrays", f"be {', '.join(sorted(shapes))} and those of novelty", ", ".join(sorted(arrays)))
+    for name, shape in shapes.items():
+        dtype = np.dtype(np.int64 if name == "columns" else np.float64)
+        if arrays[name].dtype != dtype or arrays[name].shape != shape:
+            raise _refusal(name, f"be {dtype} of shape {shape}", f"{arrays[name].dtype} of shape {arrays[name].shape}")
+    if ((arrays["columns"] < 0) | (arrays["columns"] >= n_features)).any():
+        raise _refusal("columns", f"be in 0..{n_features - 1}", str(arrays["columns"].tolist())[:80])
+    if not np.isfinite(arrays["center"]).all() or not (np.isfinite(arrays["scale"]) & (arrays["scale"] > 0)).all():
+        raise _refusal("center and scale", "be finite, scale above 0", "other values")

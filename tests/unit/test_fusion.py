@@ -1,0 +1,208 @@
+"""EvidenceFusion: scales from rows whose person was not seen, one-sided evidence, its scorer's arrays."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from stream_occ.detectors import OCNN, EvidenceFusion, preset
+from stream_occ.errors import ModelError, UsageError
+from stream_occ.features.fall31 import NAMES
+from stream_occ.scoring import load_scorer
+from stream_occ.scoring.evidence_fusion import LARGEST_Z
+
+PEOPLE = np.repeat([0, 1, 2, 3], 25)
+
+
+def rows(n: int = 100, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, 4))
+
+
+class FirstColumn:
+    """A scorer that says the first column."""
+
+    KIND = "first_column"
+    n_features = 4
+
+    def score(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X[:, 0], dtype=float)
+
+
+class Spy(BaseEstimator):
+    """A detector that keeps the rows of every fit, and scores by the first column."""
+
+    fitted: ClassVar[list[np.ndarray]] = []
+
+    def fit(self, X: np.ndarray, y: object = None) -> Self:
+        Spy.fitted.append(X)
+        return self
+
+    def to_scorer(self) -> FirstColumn:
+        return FirstColumn()
+
+
+def test_score_is_novelty_plus_one_sided_evidence_by_hand() -> None:
+    """Quantiles of 0..100: median 50, 95 % 95; novelty weighs 2; evidence below its median adds nothing."""
+    X = np.repeat(np.arange(101.0)[:, None], 4, axis=1)
+    fused = EvidenceFusion(Spy(), evidence=(1, 3), novelty_weight=2.0).fit(X)
+    asked = [[95.0, 95.0, -7.0, 50.0], [50.0, -999.0, 0.0, 140.0], [5.0, 5.0, 0.0, 5.0]]
+    np.testing.assert_allclose(fused.explain(asked), [[2, 1, 0], [0, 0, 2], [-2, 0, 0]], atol=1e-12)
+    np.testing.assert_allclose(fused.score_samples(asked), [-3, -2, 2], atol=1e-12)
+    # of 101 rows 5 may be rejected, those above 95, whose own score is 2 + 1 + 1
+    assert fused.score_threshold_ == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("groups", [PEOPLE, [str(person) for person in PEOPLE]])
+def test_no_fit_that_scales_novelty_sees_the_person_it_scores(groups: Any) -> None:
+    """Three fits without one to two people each, whole people; the last fit, which is kept, has everybody."""
+    X = rows()
+    Spy.fitted.clear()
+    EvidenceFusion(Spy(), n_folds=3).fit(X, groups=groups)
+    *held_out, last = Spy.fitted
+    assert len(held_out) == 3
+    np.testing.assert_array_equal(last, X)
+    left_out = []
+    for seen in held_out:
+        is_seen = (X[:, None] == seen[None]).all(axis=2).any(axis=1)
+        left_out += np.unique(PEOPLE[~is_seen]).tolist()
+        assert not set(PEOPLE[~is_seen]) & set(PEOPLE[is_seen])
+    assert sorted(left_out) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("groups", [None, np.zeros(90)])
+def test_without_people_blocks_of_neighbouring_rows_are_held_out(groups: Any) -> None:
+    """Rows in a row overlap in time: a third in one piece, not every third."""
+    X = rows(90)
+    Spy.fitted.clear()
+    EvidenceFusion(Spy(), n_folds=3).fit(X, groups=groups)
+    for seen, start in zip(Spy.fitted, (0, 30, 60), strict=False):
+        np.testing.assert_array_equal(seen, np.delete(X, slice(start, start + 30), axis=0))
+
+
+def test_novelty_is_scaled_by_held_out_and_not_by_training_scores() -> None:
+    """A 1-NN distance is 0 on its own training rows; held out, half of the rows lie above its centre."""
+    X = rows(600)
+    fused = EvidenceFusion(OCNN(floor=1e6), random_state=0).fit(X, groups=np.arange(600) // 150)
+    fresh = fused.explain(rows(2000, seed=1))[:, 0]
+    # of the same law: half above 0 and .05 above 1, but for sampling; by training scores all would be above 1
+    assert 0.35 < (fresh > 0).mean() < 0.65
+    assert 0.01 < (fresh > 1).mean() < 0.12
+
+
+def test_linear_scaling_of_the_columns_changes_no_evidence() -> None:
+    """The scaler outside moves and stretches columns; z of evidence is the same."""
+    X, asked = rows(), rows(20, seed=1)
+    stretch, shift = np.array([1.0, 5.0, 0.1, 30.0]), np.array([0.0, 7.0, -1.0, 100.0])
+    plain = EvidenceFusion(Spy(), evidence=(1, 2, 3)).fit(X).explain(asked)
+    scaled = EvidenceFusion(Spy(), evidence=(1, 2, 3)).fit(X * stretch + shift).explain(asked * stretch + shift)
+    np.testing.assert_allclose(scaled, plain, rtol=1e-9, atol=1e-9)
+
+
+def test_little_evidence_cannot_hide_a_strange_row() -> None:
+    """A row far off downwards in its evidence is as strange as without evidence."""
+    X = rows()
+    far = [[0.0, -60.0, 0.0, -60.0]]
+    alone = EvidenceFusion(random_state=0, n_jobs=1).fit(X)
+    fused = EvidenceFusion(evidence=(1, 3), random_state=0, n_jobs=1).fit(X)
+    np.testing.assert_array_equal(fused.score_samples(far), alone.score_samples(far))
+    assert fused.predict(far) == alone.predict(far) == -1
+
+
+def test_constant_column_as_evidence_is_taken_as_it_is() -> None:
+    """No spread to divide by: the scale is 1."""
+    X = rows()
+    X[:, 2] = 3.0
+    parts = EvidenceFusion(Spy(), evidence=(2,)).fit(X).explain([[0.0, 0.0, 3.0, 0.0], [0.0, 0.0, 5.0, 0.0]])
+    assert parts[:, 1].tolist() == [0.0, 2.0]
+
+
+def test_huge_values_stay_finite() -> None:
+    """Whatever a feature says, the score is a number."""
+    fused = EvidenceFusion(evidence=(0, 1), random_state=0, n_jobs=1).fit(rows())
+    scores = fused.to_scorer().score(np.array([[1e308, 1e308, 0.0, 0.0], [-1e308, 1e-308, 1e100, 0.0]]))
+    assert np.isfinite(scores).all()
+    assert scores[0] > 2 * LARGEST_Z
+    with pytest.raises(ValueError, match="finite"):
+        fused.to_scorer().score(np.full((1, 4), np.nan))
+
+
+def test_row_scores_the_same_in_any_batch() -> None:
+    """Bit for bit, alone or among others."""
+    scorer = EvidenceFusion(evidence=(0, 3), random_state=0, n_jobs=1).fit(rows()).to_scorer()
+    asked = rows(300, seed=2)
+    together = scorer.score(asked)
+    assert [float(scorer.score(row[None])[0]) for row in asked] == together.tolist()
+    assert scorer.score(asked[::-3]).tolist() == together[::-3].tolist()
+    assert scorer.explain(asked).sum(axis=1) == pytest.approx(together, rel=1e-12)
+
+
+def test_seed_decides_all() -> None:
+    """The same seed gives the same scores for any number of threads; another seed others."""
+    X, asked = rows(), rows(5, seed=3)
+    first, again, other = (
+        EvidenceFusion(evidence=(0,), random_state=seed, n_jobs=jobs).fit(X).score_samples(asked)
+        for seed, jobs in ((1, 1), (1, 2), (2, 1))
+    )
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+def test_evidence_is_found_by_name_in_the_feature_set() -> None:
+    """The preset names features; a feature set without them is refused before any data are read."""
+    columns = preset("fused", feature_names=NAMES).evidence_columns()
+    assert [NAMES[column] for column in columns] == ["log_max_dynamic_acc", "log_peak_over_mad"]
+    with pytest.raises(UsageError, match=r"must find feature log_max_dynamic_acc; got other features"):
+        preset("fused", feature_names=("mean_acc_x_ms2",))
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"evidence": ("shock",)}, "evidence must be one of the features"),
+        ({"evidence": (-1,)}, "evidence must be one of the features"),
+        ({"evidence": (4,)}, "evidence must be below 4"),
+        ({"novelty_weight": -1.0}, "novelty_weight must be a number >= 0"),
+        ({"eta": 1.0}, r"eta must be a number in \[0, 1\)"),
+        ({"n_folds": 1}, "n_folds must be an int >= 2"),
+    ],
+)
+def test_bad_parameter_is_named(params: dict[str, Any], words: str) -> None:
+    """One line says which, what must hold and what came."""
+    with pytest.raises(ValueError, match=words):
+        EvidenceFusion(Spy(), **params).fit(rows())
+    with pytest.raises(ValueError, match=r"groups must have one entry a row of X \(100\); got 3"):
+        EvidenceFusion(Spy()).fit(rows(), groups=[1, 2, 3])
+
+
+def damaged() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """What may be wrong with a stored fusion: arrays and params that replace its own (None: taken away)."""
+    return {
+        "no novelty": ({}, {"novelty": None}),
+        "a fusion within": ({}, {"novelty": {"kind": "evidence_fusion", "params": {}}}),
+        "an unknown kind": ({}, {"novelty": {"kind": "magic", "params": {}}}),
+        "names no list": ({}, {"names": "shock"}),
+        "one name too many": ({}, {"names": ["a", "b", "c"]}),
+        "weight no number": ({}, {"weight": "1"}),
+        "weight below 0": ({}, {"weight": -1.0}),
+        "no columns": ({"columns": None}, {}),
+        "another array": ({"other": np.zeros(1)}, {}),
+        "column beyond": ({"columns": np.array([0, 4])}, {}),
+        "column below": ({"columns": np.array([-1, 0])}, {}),
+        "columns of floats": ({"columns": np.array([0.0, 1.0])}, {}),
+        "scale 0": ({"scale": np.array([1.0, 0.0, 1.0])}, {}),
+        "center NaN": ({"center": np.array([np.nan, 0.0, 0.0])}, {}),
+        "novelty without rows": ({"novelty.X": None}, {}),
+    }
+
+
+@pytest.mark.parametrize("case", damaged())
+def test_damaged_fusion_is_refused(case: str) -> None:
+    """Arrays and parameters of a model file are checked before they are used."""
+    scorer = EvidenceFusion(evidence=(0, 1), random_state=0, n_jobs=1).fit(rows()).to_scorer()
+    new_arrays, new_params = damaged()[case]
+    arrays = {name: a for name, a in (scorer.arrays() | new_arrays).items() if a is not None}
+    params = {name: p for name, p in (scorer.params() | new_params).items() if p is not None}
+    with pytest.raises(ModelError):
+        load_scorer(scorer.KIND, arrays, params)
