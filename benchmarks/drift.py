@@ -5,7 +5,7 @@ mobifall.zip), each by a model of six others (OCNN(5, 5, floor=10), min-max). Da
 walking, stairs and jogging drawn at random, each a stretch of a recording of that person and activity, wound round
 where the bout is longer, of log-normal length (medians 30 s to 10 min, at most an hour). `steady`: 24 such hours;
 `nights`: 16, then 8 of standing still. These days have no drift, so each report is false. Changes begin after
-`--before` days: the sensor turned half round about its y axis; or another person wears it.
+`--before` days and are followed for four: the sensor turned half round about its y axis; or another person wears it.
 
 `adwin` is river.drift.ADWIN with its defaults, on every score or on means of blocks (checked at each block), scores as
 ranks among those of the first four hours, since it needs values from 0 to 1; `rank` is stream_occ.drift's.
@@ -104,11 +104,11 @@ def adwin(block_s: float | None) -> Watch:
     return watch
 
 
-def rank(block_s: float, limit: float) -> Watch:
+def rank(policy: DriftPolicy) -> Watch:
     """Hours at which the service's watch reports."""
 
     def watch(scores: FloatArray) -> list[float]:
-        watching, reports = DriftWatch(DriftPolicy(block_s=block_s, limit=limit)), []
+        watching, reports = DriftWatch(policy), []
         for i, score in enumerate(scores[::PER_SPACING].tolist()):
             decision = Decision("d", i * 5 * NS_PER_S, score, 0.0, "normal", "m")
             if watching.push(decision) is not None:
@@ -121,11 +121,8 @@ def rank(block_s: float, limit: float) -> Watch:
 WATCHES: dict[str, Watch] = {
     "adwin, every score": adwin(None),
     **{f"adwin, {block_s:g} s": adwin(block_s) for block_s in (60.0, 600.0, 1800.0)},
-    **{
-        f"rank, {block_s:g} s, {limit}": rank(block_s, limit)
-        for block_s in (600.0, 1800.0)
-        for limit in (4.0, 4.5, 5.0)
-    },
+    "rank, 1800 s, 12 blocks on each side": rank(DriftPolicy(min_blocks=12)),
+    "rank, 1800 s, 48 blocks on each side": rank(DriftPolicy()),
 }
 
 
@@ -139,8 +136,8 @@ def measure(everyone: list[tuple[int, Person]], arguments: argparse.Namespace, *
         others = [other for its_model, other in everyone if its_model == model and other is not person]
         before = quiet[-round(arguments.before * 24 * PER_HOUR) :]
         changes = {
-            "turned": days(person, 3, rng, turned=True, nights=nights),
-            "another": days(others[rng.integers(len(others))], 3, rng, turned=False, nights=nights),
+            "turned": days(person, 4, rng, turned=True, nights=nights),
+            "another": days(others[rng.integers(len(others))], 4, rng, turned=False, nights=nights),
         }
         for name, watch in WATCHES.items():
             n_false[name] += len(watch(quiet))

@@ -26,14 +26,14 @@ class DriftPolicy:
     """How scores are watched.
 
     spacing_s > 0: one score is looked at in this time; block_s >= spacing_s: scored time of one block, s. max_blocks:
-    blocks remembered; min_blocks: blocks that must lie on each side of a change. limit: of the test statistic, in
-    standard deviations; the largest of many is taken, so 3 would be no rare event.
+    blocks remembered; min_blocks: blocks that must lie on each side of a change: with less than a day on each, every
+    night is one. limit: of the test statistic, in standard deviations; the largest of many is taken, so 3 is not rare.
     """
 
     spacing_s: float = 5.0
     block_s: float = 1800.0
     max_blocks: int = 336
-    min_blocks: int = 12
+    min_blocks: int = 48
     limit: float = 4.5
 
     @property

@@ -177,7 +177,7 @@ class DriftConfig(Section):
     enabled: bool = True
     block_s: float = Field(default=1800.0, ge=10, le=86_400)
     max_blocks: int = Field(default=336, ge=4, le=10_000)
-    min_blocks: int = Field(default=12, ge=2, le=5000)
+    min_blocks: int = Field(default=48, ge=2, le=5000)
     limit: float = Field(default=4.5, gt=0, le=100)
 
     @model_validator(mode="after")
