@@ -86,7 +86,9 @@ def paper2(
     ] = None,
     selection: Annotated[
         str,
-        typer.Option(metavar="HOW", help="Parameters by consistency (no outliers) or, as the paper, by outliers."),
+        typer.Option(
+            metavar="HOW", help="Parameters by consistency or iqr-proxy (no outliers), or as the paper by outliers."
+        ),
     ] = "consistency",
     grid: Annotated[str, typer.Option(metavar="SIZE", help="small, or full as in the paper (hours).")] = "small",
     resume: Annotated[
@@ -103,8 +105,8 @@ def paper2(
     by the square root of precision times recall, which the authors' code calls gmean.
 
     Grid small: 1 to 3 layers, C 8, 1, 1/8, lam 1/8, 8, clusters 10, 2. Grid full, as the paper: 1 to 5 layers, C and
-    lam 2^-3 to 2^3, clusters 2 to 20. KPCA keeps 95, 90 or 85 % of variance in both. Selection by outliers takes some
-    ten times as long.
+    lam 2^-3 to 2^3, clusters 2 to 20. KPCA keeps 95, 90 or 85 % of variance in both. Selection by iqr-proxy
+    or outliers takes some ten times as long as by consistency.
     """
     from stream_occ.reproduction.paper2 import run
 

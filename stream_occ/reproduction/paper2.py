@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -33,10 +33,12 @@ from stream_occ.samples import FloatArray
 
 N_OUTER_FOLDS = 5
 N_INNER_FOLDS = 5
-SELECTIONS = ("consistency", "outliers")
+SELECTIONS = ("consistency", "iqr-proxy", "outliers")
 _KEY = ("grid", "dataset", "target", "method", "selection", "seed", "n_targets", "n_outliers")
 
 Row = dict[str, Any]
+Rule = Literal["consistency", "iqr-proxy"]
+Selection = Literal[Rule, "outliers"]
 Key = tuple[Any, ...]
 
 __all__ = ["SELECTIONS", "run", "run_cell"]
@@ -96,12 +98,12 @@ def run(
     return Report(2, settings, ordered, entries, sections(ordered, chosen, entries), [*notes, *remarks(ordered)])
 
 
-def run_cell(problem: TargetSet, method: str, selection: str, grid: str, seed: int) -> Row:
+def run_cell(problem: TargetSet, method: str, selection: Selection, grid: str, seed: int) -> Row:
     """One method on one problem: figures over the tested rows of five folds, and what was chosen in each."""
     is_outlier = problem.is_outlier
     fold = inner_folds(is_outlier, N_OUTER_FOLDS, np.random.default_rng([seed, 1]))
     rejected = np.zeros(len(is_outlier), dtype=bool)
-    choices, n_inconsistent = [], 0
+    choices, n_failed = [], 0
     with threadpool_limits(limits=1):
         for number in range(N_OUTER_FOLDS):
             out = fold == number
@@ -110,8 +112,8 @@ def run_cell(problem: TargetSet, method: str, selection: str, grid: str, seed: i
             if selection == "outliers":
                 detector, choice = _chosen_with_outliers(method, grid, X, outliers, seed)
             else:
-                detector, choice, consistent = _chosen_consistently(method, grid, X, seed)
-                n_inconsistent += not consistent
+                detector, choice, passed = _chosen_without_outliers(method, grid, X, seed, selection)
+                n_failed += not passed
             rejected[out] = detector.predict(scaler.transform(problem.X[out])) == -1
             choices.append(choice)
     return {
@@ -120,15 +122,15 @@ def run_cell(problem: TargetSet, method: str, selection: str, grid: str, seed: i
         "fowlkes_mallows": fowlkes_mallows(rejected, is_outlier),
         "tpr": float(np.mean(~rejected[~is_outlier])),
         "tnr": float(np.mean(rejected[is_outlier])),
-        "inconsistent_share": n_inconsistent / N_OUTER_FOLDS,
+        "failed_share": n_failed / N_OUTER_FOLDS,
         "chosen": choices,
     }
 
 
-def _chosen_consistently(method: str, grid: str, X: FloatArray, seed: int) -> tuple[Any, Row, bool]:
-    """The detector, its parameters, and whether any candidate was consistent."""
-    axes = grid_of(method, grid)
-    detector = SelectedDetector(METHODS[method][0](), axes, eta=ETA, n_folds=N_INNER_FOLDS, random_state=seed)
+def _chosen_without_outliers(method: str, grid: str, X: FloatArray, seed: int, rule: Rule) -> tuple[Any, Row, bool]:
+    """The detector, its parameters, and whether any candidate passed the rule."""
+    estimator, axes = METHODS[method][0](), grid_of(method, grid)
+    detector = SelectedDetector(estimator, axes, rule, eta=ETA, n_folds=N_INNER_FOLDS, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SelectionWarning)
         detector.fit(X)

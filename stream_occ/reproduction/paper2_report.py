@@ -78,9 +78,9 @@ def sections(rows: Sequence[Row], methods: Sequence[str], entries: Sequence[Row]
 
 
 def _methods(rows: Sequence[Row], methods: Sequence[str], entries: Sequence[Row]) -> Section:
-    figures = (*MEASURES, "tpr", "tnr", "inconsistent_share")
+    figures = (*MEASURES, "tpr", "tnr", "failed_share")
     means = {name: np.mean(list(_table(rows, methods, name).values()), axis=0).tolist() for name in figures}
-    header = ["method", "gmean", "FM", "TPR", "TNR", "inconsistent"]
+    header = ["method", "gmean", "FM", "TPR", "TNR", "none passed"]
     lines = {name: [name, *(mean_sd(means[figure][i]) for figure in figures)] for i, name in enumerate(methods)}
     for entry, title in zip(entries, ("gmean", "FM"), strict=False):
         header += [f"rank, {title}", "p"]
@@ -98,6 +98,6 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     accept_all = np.mean([np.sqrt(n / (n + m)) for n, m in sizes.values()])
     return [
         f"accepting everything gives gmean 0 and a mean FM of {accept_all:.3f}",
-        "inconsistent: share of folds in which no candidate was consistent and the one that rejects least was taken",
+        "none passed: share of folds in which no candidate passed the rule of selection and the least bad was taken",
         "classes of one data set are not independent problems, as Friedman's test takes them to be",
     ]

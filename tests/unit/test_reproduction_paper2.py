@@ -171,13 +171,14 @@ def test_cell_counts_every_row_once_and_tells_far_outliers() -> None:
     assert row == paper2.run_cell(blobs(), "KOC", "consistency", "small", 0)
 
 
-def test_consistency_never_sees_an_outlier() -> None:
+@pytest.mark.parametrize("rule", ["consistency", "iqr-proxy"])
+def test_selection_never_sees_an_outlier(rule: str) -> None:
     """Other outliers in the same rows: what is chosen and what is accepted of the targets stay the same."""
-    near, far = (paper2.run_cell(blobs(far=place), "AEKOC", "consistency", "small", 0) for place in (0.0, 8.0))
-    assert (near["chosen"], near["tpr"], near["inconsistent_share"]) == (
+    near, far = (paper2.run_cell(blobs(far=place), "AEKOC", rule, "small", 0) for place in (0.0, 8.0))
+    assert (near["chosen"], near["tpr"], near["failed_share"]) == (
         far["chosen"],
         far["tpr"],
-        far["inconsistent_share"],
+        far["failed_share"],
     )
     assert near["tnr"] < 0.5 < far["tnr"]
 
@@ -234,7 +235,7 @@ def test_rows_of_other_settings_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"selection": "iqr"}, "--selection: must be among consistency, outliers; got 'iqr'"),
+        ({"selection": "iqr"}, "--selection: must be among consistency, iqr-proxy, outliers; got 'iqr'"),
         ({"grid": "huge"}, "--grid: must be among small, full"),
         ({"methods": ["DOC"]}, "--methods: must be among .*got 'DOC'"),
         ({"plot": Path("ranks.pdf")}, "--plot: must end in .svg or .png"),
