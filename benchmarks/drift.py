@@ -4,11 +4,13 @@ Scores are those of MobiFall's nine people with normal recordings (`--data`, def
 mobifall.zip), each by a model of six others (OCNN(5, 5, floor=10), min-max). Days are made of them: bouts of standing,
 walking, stairs and jogging drawn at random, each a stretch of a recording of that person and activity, wound round
 where the bout is longer, of log-normal length (medians 30 s to 10 min, at most an hour). `steady`: 24 such hours;
-`nights`: 16, then 8 of standing still. These days have no drift, so each report is false. Changes begin after
-`--before` days and are followed for four: the sensor turned half round about its y axis; or another person wears it.
+`nights`: 16, then 8 of standing still; `calm nights`: the scores of these halved, as sleepers lie stiller than anybody
+stands. These days have no drift, so each report is false. Changes begin after `--before` days and are followed for
+four: the sensor turned half round about its y axis; or another person wears it.
 
 `adwin` is river.drift.ADWIN with its defaults, on every score or on means of blocks (checked at each block), scores as
-ranks among those of the first four hours, since it needs values from 0 to 1; `rank` is stream_occ.drift's.
+ranks among those of the first four hours, since it needs values from 0 to 1; `ours` is stream_occ.drift's, with its
+defaults but for the block.
 """
 
 from __future__ import annotations
@@ -66,21 +68,22 @@ def people(data: Path) -> list[tuple[int, Person]]:
     return list(found.values())
 
 
-def days(person: Person, n_days: float, rng: np.random.Generator, *, turned: bool, nights: bool) -> FloatArray:
-    """Scores of n_days, one in 0.5 s."""
+def days(person: Person, n_days: float, rng: np.random.Generator, *, turned: bool, night: float | None) -> FloatArray:
+    """Scores of n_days, one in 0.5 s; night: what the scores of eight hours a day are multiplied by, None for none."""
     names = [name for name in BOUTS if name in person]
     shares = np.array([BOUTS[name][0] for name in names])
     parts, n, n_wanted = [], 0, round(n_days * 24 * PER_HOUR)
     while n < n_wanted:
         left = 24 * PER_HOUR - n % (24 * PER_HOUR)
-        if nights and left <= 8 * PER_HOUR:
-            name, length = "STD", left
+        factor = 1.0
+        if night is not None and left <= 8 * PER_HOUR:
+            name, length, factor = "STD", left, night
         else:
             name = names[rng.choice(len(names), p=shares / shares.sum())]
             length = int(np.clip(rng.lognormal(np.log(BOUTS[name][1]), 1.0), 5.0, 3600.0) * 2)
         recordings = person[name]
         scores = recordings[rng.integers(len(recordings))][int(turned)]
-        parts.append(np.take(scores, rng.integers(len(scores)) + np.arange(length), mode="wrap"))
+        parts.append(factor * np.take(scores, rng.integers(len(scores)) + np.arange(length), mode="wrap"))
         n += length
     return np.concatenate(parts)[:n_wanted]
 
@@ -104,7 +107,7 @@ def adwin(block_s: float | None) -> Watch:
     return watch
 
 
-def rank(policy: DriftPolicy) -> Watch:
+def ours(policy: DriftPolicy) -> Watch:
     """Hours at which the service's watch reports."""
 
     def watch(scores: FloatArray) -> list[float]:
@@ -121,23 +124,24 @@ def rank(policy: DriftPolicy) -> Watch:
 WATCHES: dict[str, Watch] = {
     "adwin, every score": adwin(None),
     **{f"adwin, {block_s:g} s": adwin(block_s) for block_s in (60.0, 600.0, 1800.0)},
-    "rank, 1800 s, 12 blocks on each side": rank(DriftPolicy(min_blocks=12)),
-    "rank, 1800 s, 48 blocks on each side": rank(DriftPolicy()),
+    **{f"ours, {block_s:g} s": ours(DriftPolicy(block_s=block_s)) for block_s in (1200.0, 1800.0, 3600.0)},
 }
 
 
-def measure(everyone: list[tuple[int, Person]], arguments: argparse.Namespace, *, nights: bool) -> dict[str, Any]:
+def measure(
+    everyone: list[tuple[int, Person]], arguments: argparse.Namespace, *, night: float | None
+) -> dict[str, Any]:
     """False reports and delays of all watches on the same days."""
     rng = np.random.default_rng(arguments.seed)
     n_false = dict.fromkeys(WATCHES, 0)
     delays: dict[str, dict[str, list[float]]] = {name: {"turned": [], "another": []} for name in WATCHES}
     for model, person in everyone:
-        quiet = days(person, arguments.days, rng, turned=False, nights=nights)
+        quiet = days(person, arguments.days, rng, turned=False, night=night)
         others = [other for its_model, other in everyone if its_model == model and other is not person]
         before = quiet[-round(arguments.before * 24 * PER_HOUR) :]
         changes = {
-            "turned": days(person, 4, rng, turned=True, nights=nights),
-            "another": days(others[rng.integers(len(others))], 4, rng, turned=False, nights=nights),
+            "turned": days(person, 4, rng, turned=True, night=night),
+            "another": days(others[rng.integers(len(others))], 4, rng, turned=False, night=night),
         }
         for name, watch in WATCHES.items():
             n_false[name] += len(watch(quiet))
@@ -180,8 +184,9 @@ def main() -> None:
     result = {
         "people": len(everyone),
         "days": arguments.days * len(everyone),
-        "steady": measure(everyone, arguments, nights=False),
-        "nights": measure(everyone, arguments, nights=True),
+        "steady": measure(everyone, arguments, night=None),
+        "nights": measure(everyone, arguments, night=1.0),
+        "calm nights": measure(everyone, arguments, night=0.5),
     }
     text = json.dumps(result, indent=2)
     print(text)

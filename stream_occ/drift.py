@@ -1,9 +1,9 @@
-"""Has one device's score stream changed for good? A rank test for one change over half hours, fit for dependent scores.
+"""Has one device's score stream changed for good? ADWIN's test on half hours of ranked scores, in numpy alone.
 
-Scores of overlapping windows are dependent, and so are those of a morning: a test that takes them for independent
-reports a change whenever somebody sits down (river's ADWIN on every score: hundreds a day, see docs/online.md). So one
-score in 5 s is looked at, a block is the median of half an hour of them, and the blocks' own dependence widens the
-bound. A block's time is that of scored windows: what is not worn or has gaps takes no part.
+Scores of overlapping windows are dependent: river's ADWIN on every score reports hundreds of changes a day where there
+is none (benchmarks/drift.py). So one score in 5 s is looked at, as its rank among the first hours' scores, and a block
+is the mean of half an hour of them. A block's time is that of scored windows: what is not worn or has gaps takes no
+part. river's own detector would do, but brings scikit-learn and scipy, 90 MB, into a service of 60.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stream_occ.samples import NS_PER_S, Decision, FloatArray
 
-__all__ = ["Drift", "DriftPolicy", "DriftWatch", "rank_change"]
+__all__ = ["Drift", "DriftPolicy", "DriftWatch", "find_change"]
 
-LARGEST_CORRELATION = 0.95  # of neighbouring blocks: beyond it a week of blocks tells nothing
+REFERENCE_BLOCKS = 8  # blocks whose scores are what later ones are ranked among
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,15 @@ class DriftPolicy:
     """How scores are watched.
 
     spacing_s > 0: one score is looked at in this time; block_s >= spacing_s: scored time of one block, s. max_blocks:
-    blocks remembered; min_blocks: blocks that must lie on each side of a change: with less than a day on each, every
-    night is one. limit: of the test statistic, in standard deviations; the largest of many is taken, so 3 is not rare.
+    blocks remembered; min_blocks: blocks that must lie on each side of a change. delta in (0, 1): ADWIN's confidence;
+    it would bound the share of false reports if blocks were independent.
     """
 
     spacing_s: float = 5.0
     block_s: float = 1800.0
     max_blocks: int = 336
-    min_blocks: int = 48
-    limit: float = 4.5
+    min_blocks: int = 5
+    delta: float = 0.002
 
     @property
     def scores_per_block(self) -> int:
@@ -44,7 +45,7 @@ class DriftPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A change that was found: the median of block medians before and after it, and how long ago it was, in blocks."""
+    """A change that was found: mean rank (0 to 1, among the first hours' scores) before and after it, and its age."""
 
     direction: Literal["up", "down"]
     before: float
@@ -60,6 +61,7 @@ class DriftWatch:
         self.is_adrift = False
         self._direction: Literal["up", "down"] | None = None
         self._scores: list[float] = []
+        self._reference: FloatArray | None = None
         self._blocks: deque[float] = deque(maxlen=self.policy.max_blocks)
         self._t_last_ns: int | None = None
 
@@ -70,20 +72,31 @@ class DriftWatch:
             return None
         self._t_last_ns = decision.t_end_ns
         self._scores.append(decision.score)
-        if len(self._scores) < self.policy.scores_per_block:
+        n_needed = self.policy.scores_per_block * (REFERENCE_BLOCKS if self._reference is None else 1)
+        if len(self._scores) < n_needed:
             return None
-        self._blocks.append(float(np.median(self._scores)))
+        if self._reference is None:
+            self._reference = np.sort(self._scores)
+        self._blocks.extend(
+            self._mean_rank(part) for part in np.reshape(self._scores, (-1, self.policy.scores_per_block))
+        )
         self._scores.clear()
         return self._look()
 
+    def _mean_rank(self, scores: ArrayLike) -> float:
+        """Mean over scores of the share of reference scores below each, equal ones counted half."""
+        assert self._reference is not None
+        below, up_to = (np.searchsorted(self._reference, scores, side) for side in ("left", "right"))
+        return float(np.mean(below + up_to)) / (2.0 * len(self._reference))
+
     def _look(self) -> Drift | None:
         blocks = np.array(self._blocks)
-        statistic, cut = rank_change(blocks, self.policy.min_blocks)
-        if abs(statistic) <= self.policy.limit:
+        excess, cut = find_change(blocks, delta=self.policy.delta, min_size=self.policy.min_blocks)
+        if excess <= 1.0:
             return None
-        before, after = float(np.median(blocks[:cut])), float(np.median(blocks[cut:]))
+        before, after = float(blocks[:cut].mean()), float(blocks[cut:].mean())
         self._blocks = deque(blocks[cut:].tolist(), maxlen=self.policy.max_blocks)
-        direction: Literal["up", "down"] = "up" if statistic > 0 else "down"
+        direction: Literal["up", "down"] = "up" if after > before else "down"
         if not self.is_adrift:
             self.is_adrift, self._direction = True, direction
         elif direction != self._direction:
@@ -91,31 +104,26 @@ class DriftWatch:
         return Drift(direction, before, after, len(blocks) - cut)
 
 
-def rank_change(values: FloatArray, min_size: int) -> tuple[float, int]:
-    """(z, cut): the cut into values[:cut] and values[cut:] at which ranks differ most; z > 0 where they rise.
+def find_change(values: FloatArray, *, delta: float, min_size: int) -> tuple[float, int]:
+    """(excess, cut): the cut into values[:cut] and values[cut:] whose means differ most, in multiples of ADWIN's bound.
 
-    z is the rank-sum statistic over its standard deviation for independent values, sqrt(n0 n1 (n + 1) / 12), divided by
-    sqrt((1 + r) / (1 - r)), r the correlation of neighbours about the means of both sides, in [0, .95]: what a
-    first-order autoregression does to the variance of a mean. The scan over cuts is Pettitt's (1979) with each cut on
-    its own scale. Equal values share their mean rank. z = 0 where a side would be shorter than min_size.
+    Above 1 is a change. The bound for n values in [0, 1] of variance s2, n0 and n1 on the two sides:
+    sqrt(2 s2 d / m) + 2 d / (3 m), d = ln(2 ln(n) / delta), 1 / m = 1 / (n0 - min_size + 1) + 1 / (n1 - min_size + 1)
+    (Bifet & Gavalda 2007, theorem 3.2 with the variance; the shortened sides are river's). Every cut is tried, where
+    ADWIN's exponential histogram tries some. (0, n) where a side would be shorter than min_size >= 1.
 
-    >>> z, cut = rank_change(np.array([1.0, 3.0, 2.0, 1.5, 9.0, 7.0, 8.0, 7.5]), 2)
-    >>> round(z, 2), cut
-    (2.31, 4)
+    >>> excess, cut = find_change(np.repeat([0.2, 0.8], 60), delta=0.002, min_size=5)
+    >>> round(excess, 2), cut
+    (1.38, 60)
     """
     n = len(values)
-    if n < 2 * min_size:
+    if n < max(2 * min_size, 3):
         return 0.0, n
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[place]
-    n_before = np.arange(min_size, n - min_size + 1)
-    sums = np.cumsum(ranks)[n_before - 1]
-    z = (n_before * (n + 1) / 2.0 - sums) / np.sqrt(n_before * (n - n_before) * (n + 1) / 12.0)
-    best = int(np.argmax(np.abs(z)))
-    cut = int(n_before[best])
-    rest = ranks.copy()
-    rest[:cut] -= ranks[:cut].mean()
-    rest[cut:] -= ranks[cut:].mean()
-    power = float(rest @ rest)
-    r = min(max(float(rest[1:] @ rest[:-1]) / power, 0.0), LARGEST_CORRELATION) if power > 0.0 else 0.0
-    return float(z[best]) / float(np.sqrt((1.0 + r) / (1.0 - r))), cut
+    n0 = np.arange(min_size, n - min_size + 1)
+    sums = np.cumsum(values)
+    difference = np.abs(sums[n0 - 1] / n0 - (sums[-1] - sums[n0 - 1]) / (n - n0))
+    m_inverse = 1.0 / (n0 - min_size + 1) + 1.0 / (n - n0 - min_size + 1)
+    d = np.log(2.0 * np.log(n) / delta)
+    excess = difference / (np.sqrt(2.0 * values.var() * d * m_inverse) + 2.0 / 3.0 * d * m_inverse)
+    best = int(np.argmax(excess))
+    return float(excess[best]), int(n0[best])

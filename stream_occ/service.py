@@ -163,7 +163,7 @@ class Service:
             drift = record.drift.push(decision)
             if drift is not None:
                 log.warning(
-                    "scores of %s have gone %s for good, %d blocks of %g s ago: median %.3g before, %.3g since",
+                    "scores of %s have gone %s for good, %d blocks of %g s ago: mean rank %.2f before, %.2f since",
                     *(decision.device_id, drift.direction, drift.n_blocks_since, self._drift_policy.block_s),
                     *(drift.before, drift.after),
                 )

@@ -177,8 +177,8 @@ class DriftConfig(Section):
     enabled: bool = True
     block_s: float = Field(default=1800.0, ge=10, le=86_400)
     max_blocks: int = Field(default=336, ge=4, le=10_000)
-    min_blocks: int = Field(default=48, ge=2, le=5000)
-    limit: float = Field(default=4.5, gt=0, le=100)
+    min_blocks: int = Field(default=5, ge=2, le=5000)
+    delta: float = Field(default=0.002, gt=0, lt=1)
 
     @model_validator(mode="after")
     def _two_sides(self) -> Self:

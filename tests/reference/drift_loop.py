@@ -1,25 +1,23 @@
-"""Slow twin of the rank test for one change: ranks by counting, sums by loops, every cut tried. math alone."""
+"""Slow twin of ADWIN's test on all cuts of a list of values in [0, 1]. math alone."""
 
 import math
 
 
-def rank_change(values: list[float], min_size: int, largest_correlation: float = 0.95) -> tuple[float, int]:
-    """(z, cut) as stream_occ.drift defines them."""
+def bound(values: list[float], cut: int, delta: float, min_size: int) -> float:
+    """By how much the means of both sides may differ by chance."""
     n = len(values)
-    if n < 2 * min_size:
-        return 0.0, n
-    ranks = [sum(other < value for other in values) + (sum(o == value for o in values) + 1) / 2 for value in values]
-    best, best_cut = 0.0, min_size
-    for cut in range(min_size, n - min_size + 1):
-        after = math.fsum(ranks[cut:])
-        expected = (n - cut) * (n + 1) / 2
-        z = (after - expected) / math.sqrt(cut * (n - cut) * (n + 1) / 12)
-        if abs(z) > abs(best) + 1e-12:
-            best, best_cut = z, cut
-    rest = []
-    for side in (ranks[:best_cut], ranks[best_cut:]):
-        rest += [rank - math.fsum(side) / len(side) for rank in side]
-    power = math.fsum(value * value for value in rest)
-    r = math.fsum(rest[i] * rest[i + 1] for i in range(n - 1)) / power if power > 0 else 0.0
-    r = min(max(r, 0.0), largest_correlation)
-    return best / math.sqrt((1 + r) / (1 - r)), best_cut
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / n
+    m = 1 / (1 / (cut - min_size + 1) + 1 / (n - cut - min_size + 1))
+    d = math.log(2 * math.log(n) / delta)
+    return math.sqrt(2 / m * variance * d) + 2 / (3 * m) * d
+
+
+def find_change(values: list[float], delta: float, min_size: int) -> tuple[float, int]:
+    """(excess, cut) as stream_occ.drift defines them."""
+    found = []
+    for cut in range(min_size, len(values) - min_size + 1):
+        difference = math.fsum(values[:cut]) / cut - math.fsum(values[cut:]) / (len(values) - cut)
+        found.append((abs(difference) / bound(values, cut, delta, min_size), -cut))
+    excess, cut = max(found)
+    return excess, -cut
