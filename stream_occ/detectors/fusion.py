@@ -26,7 +26,7 @@ __all__ = ["EvidenceFusion"]
 class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     """Scores a row by how new it is, plus how far single columns, which a fall drives up, exceed normal activity.
 
-    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), 0), z(e) = (e - q50) / (q95 - q50).
+    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -1), z(e) = (e - q50) / (q95 - q50).
     n is the score of `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns
     of all training rows, those of n of rows whose group (person) the estimator did not see: in-sample a row is its own
     nearest neighbour, and the novelty of a person not seen would then be out of all proportion. A linear scaling of the
@@ -175,7 +175,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
 def _fused() -> EvidenceFusion:
     """The default: how hard the hardest movement is, and how alone it stands in its window."""
-    return EvidenceFusion(evidence=("log_max_dynamic_acc", "log_peak_over_mad"), n_jobs=-1)
+    return EvidenceFusion(ensembles.PRESETS["working"](), ("log_max_dynamic_acc", "log_peak_over_mad"), n_jobs=-1)
 
 
 PRESETS: dict[str, Callable[[], EvidenceFusion]] = {"fused": _fused}

@@ -11,17 +11,18 @@ from stream_occ.errors import ModelError
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring._base import Arrays, Scorer, as_rows, load_scorer
 
+LEAST_EVIDENCE = -1.0  # nearly one-sided: little of an evidence takes no more than this from the score
 LARGEST_Z = 1e6  # a part beyond counts as this: the sum stays finite, and the other parts show in its digits
 NOVELTY = "novelty"
 
-__all__ = ["LARGEST_Z", "NOVELTY", "FrozenScorer"]
+__all__ = ["LARGEST_Z", "LEAST_EVIDENCE", "NOVELTY", "FrozenScorer"]
 
 
 class FrozenScorer:
-    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence columns of max(z(column), 0).
+    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence columns of max(z(column), -1).
 
-    z(e) = (e - center) / scale, at most +-1e6. One-sided: little of an evidence speaks for nothing, so that it cannot
-    hide a strange row, and the score is never below the novelty's part. A row's score is bit-identical in any batch.
+    z(e) = (e - center) / scale, at most +-1e6. However little of an evidence there is, it takes at most 1 from the
+    score: it cannot hide a strange row. A row's score is bit-identical in any batch.
     """
 
     KIND: ClassVar[str] = "evidence_fusion"
@@ -96,7 +97,7 @@ def contributions(evidence: FloatArray, center: FloatArray, scale: FloatArray, w
     with np.errstate(over="ignore"):
         z = np.clip((evidence - center) / scale, -LARGEST_Z, LARGEST_Z)
     z[:, 0] *= weight
-    z[:, 1:] = np.maximum(z[:, 1:], 0.0)
+    z[:, 1:] = np.maximum(z[:, 1:], LEAST_EVIDENCE)
     return z
 
 
