@@ -48,7 +48,7 @@ def preset(
     given = {"random_state": random_state, "n_jobs": n_jobs, "feature_names": feature_names}
     known = detector.get_params(deep=False)
     detector.set_params(**{key: value for key, value in given.items() if value is not None and key in known})
-    missing = set(known.get("evidence", ())) - set(feature_names or known.get("evidence", ()))
+    missing = set(known["evidence"]).difference(feature_names) if feature_names and "feature_names" in known else set()
     if missing:
         raise UsageError(
             f"detector {name}",
