@@ -1,4 +1,4 @@
-"""Time of the 31 features and of the filter, beside naive and scipy code in the same run: python benchmarks/features.py
+"""Time of the feature sets and the filter, beside naive and scipy code in the same run: python benchmarks/features.py
 
 Prints JSON: microseconds a window of 250 samples x 6 (5 s at 50 Hz) alone and in batches, medians over rounds in
 which ours and the naive loop take turns; and microseconds a block for the stream's low-pass beside scipy.signal.
@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 from scipy import signal, stats
 
+from stream_occ.features import fall31
 from stream_occ.features.khan31r import FEATURE_SET
 from stream_occ.filtering import butter1_lowpass_sos, sos_filter, sos_initial_state
 from stream_occ.samples import FloatArray
@@ -92,21 +93,31 @@ def bench_features(n_rounds: int, seed: int) -> dict[str, object]:
     rng = np.random.default_rng(seed)
     signals = rng.normal(size=(max(BATCHES), 6, N_SAMPLES)) + np.array([0, 0, 9.81, 0, 0, 0])[:, np.newaxis]
 
+    def batch(n: int) -> WindowBatch:
+        return WindowBatch(("dev",) * n, np.zeros(n, dtype=np.int64), RATE_HZ, signals[:n])
+
     def extract(n: int) -> FloatArray:
-        return FEATURE_SET.extract(WindowBatch(("dev",) * n, np.zeros(n, dtype=np.int64), RATE_HZ, signals[:n]))
+        return FEATURE_SET.extract(batch(n))
 
     def naive() -> FloatArray:
         return np.array([naive_features(window) for window in signals[:N_NAIVE]])
 
     calls: dict[str, Callable[[], object]] = {str(n): lambda n=n: extract(n) for n in BATCHES}  # type: ignore[misc]
+    calls |= {f"fall31/{n}": lambda n=n: fall31.FEATURE_SET.extract(batch(n)) for n in BATCHES}  # type: ignore[misc]
     times = side_by_side(calls | {"naive": naive}, n_rounds)
+    of_fall31 = [{"batch": n, "us_per_window": times.pop(f"fall31/{n}") / n} for n in BATCHES]
     naive_us = times.pop("naive") / N_NAIVE
     rows = [
         {"batch": int(n), "us_per_window": us / int(n), "times_naive": naive_us / (us / int(n))}
         for n, us in times.items()
     ]
     difference = float(np.max(np.abs(extract(N_NAIVE) / naive() - 1)))
-    return {"naive_us_per_window": naive_us, "ours": rows, "largest_relative_difference": difference}
+    return {
+        "naive_us_per_window": naive_us,
+        "ours": rows,
+        "fall31": of_fall31,
+        "largest_relative_difference": difference,
+    }
 
 
 def bench_filter(n_rounds: int, seed: int) -> list[dict[str, float]]:
