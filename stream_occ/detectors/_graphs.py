@@ -162,12 +162,14 @@ def laplacian(
     K: FloatArray,
     *,
     n_neighbors: int | None,
+    heat_width: float = 1.0,
     n_clusters: int,
     seed: int,
 ) -> Laplacian:
     """L of rows X (N, d) under `kernel`, K (N, m) their kernel values with its points; graph None is L = 0.
 
-    - le: D - V, heat kernel v_ij = exp(-|phi_i - phi_j|^2 / (2 sigma^2)), sigma^2 the mean phi-distance in K; between
+    - le: D - V, heat kernel v_ij = exp(-|phi_i - phi_j|^2 / (2 sigma^2)), sigma^2 heat_width times
+      the mean |phi_i - phi_j|^2 in K; between
       rows of which one is among the other's n_neighbors nearest, or (n_neighbors None, K square) between all;
     - lle: (I - A)'(I - A), rows of A the weights, of sum 1, that best rebuild phi_i from its n_neighbors nearest;
     - lda: I - 11'/N, and cv: the same over N;
@@ -175,7 +177,7 @@ def laplacian(
     """
     n_rows = len(X)
     if graph == "le":
-        return MatrixLaplacian(_heat(kernel, X, K, n_neighbors))
+        return MatrixLaplacian(_heat(kernel, X, K, n_neighbors, heat_width))
     if graph == "lle":
         assert n_neighbors is not None
         return MatrixLaplacian(_locally_linear(kernel, X, n_neighbors))
@@ -187,9 +189,9 @@ def laplacian(
     return BlockLaplacian(np.zeros(n_rows, dtype=np.int64), np.array([weight]))
 
 
-def _heat(kernel: KernelPoints, X: FloatArray, K: FloatArray, n_neighbors: int | None) -> Any:
+def _heat(kernel: KernelPoints, X: FloatArray, K: FloatArray, n_neighbors: int | None, width: float) -> Any:
     """D - V of the heat kernel: sparse between neighbours, dense between all."""
-    sigma_squared = max(2.0 - 2.0 * float(K.mean()), 1e-300)
+    sigma_squared = width * max(2.0 - 2.0 * float(K.mean()), 1e-300)
     if n_neighbors is None:
         V = np.exp((K - 1.0) / sigma_squared)
         np.fill_diagonal(V, 0.0)

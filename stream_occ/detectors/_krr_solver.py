@@ -24,13 +24,14 @@ _CHUNK = 1024  # rows of one block of distances
 
 @dataclass(frozen=True, slots=True)
 class LayerSettings:
-    """Checked parameters of one layer; bandwidth is "rms", "mean" or A2 itself."""
+    """Checked parameters of one layer: C > 0, lam >= 0, bandwidth "rms", "mean" or A2 itself, the rest of the graph."""
 
     graph: str | None
     C: float
     lam: float
     bandwidth: str | float
     n_neighbors: int | None
+    heat_width: float
     n_clusters: int
 
 
@@ -61,11 +62,20 @@ def fit_layer(
     kernel = KernelPoints(X if landmarks is None else X[landmarks], _bandwidth(X, settings.bandwidth))
     K = kernel.matrix(X)
     L = laplacian(
-        settings.graph, kernel, X, K, n_neighbors=settings.n_neighbors, n_clusters=settings.n_clusters, seed=seed
+        settings.graph,
+        kernel,
+        X,
+        K,
+        n_neighbors=settings.n_neighbors,
+        heat_width=settings.heat_width,
+        n_clusters=settings.n_clusters,
+        seed=seed,
     )
-    solve = _solve_exact if landmarks is None else _solve_landmarks
     try:
-        weights, outputs, slack = solve(kernel, K, T, L, settings, leave_one_out)
+        if landmarks is None:
+            weights, outputs, slack = _solve_exact(K, T, L, settings, leave_one_out)
+        else:
+            weights, outputs, slack = _solve_landmarks(kernel, K, T, L, settings, leave_one_out)
     except LinAlgError as error:
         raise ValueError(f"C must leave the regression solvable in float64; got {settings.C:g}. Lower C") from error
     if not np.abs(weights).max() <= LARGEST_WEIGHT:
@@ -104,9 +114,7 @@ def _bandwidth(X: FloatArray, bandwidth: str | float) -> float:
 Solution = tuple[FloatArray, FloatArray, FloatArray | None]
 
 
-def _solve_exact(
-    kernel: KernelPoints, K: FloatArray, T: FloatArray, L: Laplacian, settings: LayerSettings, leave_one_out: bool
-) -> Solution:
+def _solve_exact(K: FloatArray, T: FloatArray, L: Laplacian, settings: LayerSettings, leave_one_out: bool) -> Solution:
     """W = R (R'KR + I/C)^-1 R^-1 T with I + (lam/C) L = RR'; KW; and 1 - S_ii of the hat matrix S, KW = ST."""
     root = L.root(settings.lam / settings.C)
     Q = root.congruence(K)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import KMeans
 
 from stream_occ.detectors._graphs import GRAPHS, BlockLaplacian, MatrixLaplacian, laplacian
 from stream_occ.kernels import KernelPoints, rms_bandwidth
@@ -113,14 +114,44 @@ def test_root_is_that_of_the_ridge(graph: str | None) -> None:
     np.testing.assert_allclose(root.slack(G, 0.5), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("graph", [*GRAPHS, None])
-def test_quadratic_is_the_sum_over_differences(graph: str | None) -> None:
-    """v'Lv of a matrix V is V'LV with L written out, and needs no N x N matrix of the caller."""
+@pytest.mark.parametrize("graph", ["le", "lda", "cda", "cv", "sv"])
+def test_quadratic_is_the_sum_over_differences(graph: str) -> None:
+    """V'LV is 1/2 sum_ij v_ij (V_i - V_j)(V_i - V_j)', v_ij = -L_ij read off the loop's Laplacian."""
     X = rows_of(20, 5)
-    built = build(graph, X)
+    K = krr_loop.kernel(X, X, krr_loop.bandwidth(X, "rms"))
+    labels = cluster_of(X)
+    weights = {
+        "le": lambda i, j: -krr_loop.heat(K, 4)[i, j],
+        "lda": lambda i, j: 1 / 20,
+        "cv": lambda i, j: 1 / 400,
+        "cda": lambda i, j: (labels[i] == labels[j]) / np.sum(labels == labels[i]),
+        "sv": lambda i, j: (labels[i] == labels[j]) / np.sum(labels == labels[i]) ** 2,
+    }[graph]
     V = np.random.default_rng(6).normal(size=(20, 5))
-    L = built.quadratic(np.eye(20))
-    np.testing.assert_allclose(built.quadratic(V), V.T @ L @ V, rtol=0, atol=1e-11)
+    expected = np.zeros((5, 5))
+    for i in range(20):
+        for j in range(20):
+            if i != j:
+                expected += 0.5 * weights(i, j) * np.outer(V[i] - V[j], V[i] - V[j])
+    np.testing.assert_allclose(build(graph, X).quadratic(V), expected, rtol=0, atol=1e-11)
+
+
+def cluster_of(X: np.ndarray) -> np.ndarray:
+    """scikit-learn's own three clusters, as the package asks for them."""
+    return KMeans(n_clusters=3, n_init=3, random_state=0).fit_predict(X)
+
+
+def test_heat_width_scales_sigma_squared() -> None:
+    """Between two rows and a third: log v_ij at width 2 is half of that at width 1."""
+    X = rows_of(6, 8)
+    kernel = KernelPoints(X, rms_bandwidth(X))
+    K = kernel.matrix(X)
+    one, two = (
+        laplacian("le", kernel, X, K, n_neighbors=None, heat_width=width, n_clusters=1, seed=0).quadratic(np.eye(6))
+        for width in (1.0, 2.0)
+    )
+    off = ~np.eye(6, dtype=bool)
+    np.testing.assert_allclose(np.log(-two[off]), np.log(-one[off]) / 2, rtol=1e-9)
 
 
 def test_clusters_are_never_empty_nor_more_than_distinct_rows() -> None:

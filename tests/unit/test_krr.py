@@ -7,7 +7,9 @@ import pytest
 from sklearn.cluster import KMeans
 
 from stream_occ.detectors import KernelRidgeAutoEncoder, KernelRidgeOCC, MultiLayerKRR, preset, preset_names
+from stream_occ.detectors._graphs import laplacian
 from stream_occ.detectors._krr_solver import LayerSettings, fit_layer, reject_index
+from stream_occ.kernels import KernelPoints, rms_bandwidth
 from tests.reference import krr_loop
 
 GRAPHS = (None, "le", "lle", "lda", "cda", "cv", "sv")
@@ -36,7 +38,7 @@ def system(X: np.ndarray, graph: str | None, n_neighbors: int | None = 5) -> tup
 
 def layer_of(X: np.ndarray, T: np.ndarray, graph: str | None, C: float, lam: float, **changes: Any) -> Any:
     """One fitted layer, as the estimators with seed 0 fit it."""
-    settings = LayerSettings(graph=graph, C=C, lam=lam, bandwidth="rms", n_neighbors=5, n_clusters=3)
+    settings = LayerSettings(graph=graph, C=C, lam=lam, bandwidth="rms", n_neighbors=5, heat_width=1.0, n_clusters=3)
     seed = int(np.random.default_rng(0).integers(2**31))
     given = {"landmarks": None, "seed": seed, "leave_one_out": False} | changes
     return fit_layer(X, T, settings, **given)
@@ -126,7 +128,10 @@ def test_solution_is_the_objective_s_minimum(graph: Any, C: float, lam: float) -
 def test_scatter_form_is_the_variance_of_the_outputs(graph: Any) -> None:
     """Tr{W'KLKW}, L = CV, is the outputs' variance (equation 31), and for lda N times it; within clusters likewise."""
     X = curved(20)
-    K, L = system(X, graph)
+    kernel = KernelPoints(X, rms_bandwidth(X))
+    K = kernel.matrix(X)
+    seed = int(np.random.default_rng(0).integers(2**31))
+    L = laplacian(graph, kernel, X, K, n_neighbors=5, n_clusters=3, seed=seed).quadratic(np.eye(20))
     W = np.random.default_rng(1).normal(size=(20, 1))
     outputs = (K @ W)[:, 0]
     value = float(outputs @ L @ outputs)
@@ -211,7 +216,15 @@ def test_leave_one_out_values_equal_refits(graph: Any, landmarks: int | None) ->
 
 @pytest.mark.parametrize(
     ("n_rows", "eta", "code", "paper"),
-    [(10, 0.05, 9, 9), (20, 0.05, 18, 19), (40, 0.05, 37, 38), (100, 0.29, 70, 71), (3, 0.99, 0, 1), (2, 0.05, 1, 1)],
+    [
+        (1, 0.05, 0, 0),
+        (10, 0.05, 9, 9),
+        (20, 0.05, 18, 19),
+        (40, 0.05, 37, 38),
+        (100, 0.29, 70, 71),
+        (3, 0.99, 0, 1),
+        (2, 0.05, 1, 1),
+    ],
 )
 def test_theta1_place_is_counted_in_whole_numbers(n_rows: int, eta: float, code: int, paper: int) -> None:
     """By hand: code keeps the (floor(eta N) + 1)-th largest, paper the max(1, floor(eta N))-th; .29 * 100 is 29."""
@@ -334,7 +347,7 @@ def test_unfit_rows_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
             KernelRidgeOCC().fit(rows)
     with pytest.raises(ValueError, match="Scale the features first"):
         KernelRidgeOCC().fit(1e40 * curved())
-    monkeypatch.setattr("stream_occ.detectors.krr.MAX_EXACT_ROWS", 30)
+    monkeypatch.setattr("stream_occ.detectors._kernel_ridge.MAX_EXACT_ROWS", 30)
     with pytest.raises(ValueError, match=r"at most 30 rows for an exact fit; got 36\. Set n_landmarks"):
         KernelRidgeOCC().fit(curved())
     assert KernelRidgeOCC(n_landmarks=10).fit(curved()).training_acceptance_ > 0.9
@@ -348,3 +361,20 @@ def test_presets_carry_the_paper_s_names() -> None:
     assert {"MKOC_theta1", "LMKOC-LLE_theta1", "GMKOC-SV_theta2", "MKOC_layers"} <= set(preset_names())
     assert (preset("GKOC-CDA_theta2").graph, preset("GKOC-CDA_theta2").threshold) == ("cda", "theta2")
     assert (preset("LMKOC-LLE_layers").graph, preset("LMKOC-LLE_layers").evidence) == ("lle", "layers")
+
+
+def test_parameters_stand_in_the_contracted_order() -> None:
+    """By position: graph, C, lam, threshold, theta1_rule, eta, bandwidth; layers: n_layers first, n_landmarks last."""
+    one = KernelRidgeOCC("lle", 2, 0.5, "theta2", "paper", 0.1, "mean").get_params()
+    assert (one["graph"], one["C"], one["lam"]) == ("lle", 2, 0.5)
+    assert (one["threshold"], one["theta1_rule"], one["eta"], one["bandwidth"]) == ("theta2", "paper", 0.1, "mean")
+    deep = MultiLayerKRR(3, "cda", 2, 0.5, 4, "theta1", "code", 0.1, "rms", "layers", 50).get_params()
+    assert (deep["n_layers"], deep["graph"], deep["C"], deep["lam"], deep["C_out"]) == (3, "cda", 2, 0.5, 4)
+    assert (deep["evidence"], deep["n_landmarks"], deep["eta"]) == ("layers", 50, 0.1)
+
+
+def test_fit_says_what_it_settled_on() -> None:
+    """theta, the share of training rows accepted, one bandwidth a layer: for the training report."""
+    told = MultiLayerKRR(2).fit(curved(40)).tuning_summary()
+    assert told["training_acceptance"]["share"] == 37 / 40  # code rejects floor(.05 * 40) + 1 rows
+    assert list(told["bandwidth"]) == ["layer 1", "layer 2"]
