@@ -6,10 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from stream_occ.errors import ModelError
 from stream_occ.kernels import FARTHEST, KernelPoints
 from stream_occ.samples import FloatArray
-from stream_occ.scoring._base import Arrays, as_rows
+from stream_occ.scoring._base import Arrays, check_arrays, check_shapes, finite_rows, refusal
 
 LEAST_BANDWIDTH = 1e-100  # squared distances of clipped rows divided by it stay finite
 
@@ -48,14 +47,11 @@ class FrozenScorer:
 
     def score(self, X: FloatArray) -> FloatArray:
         """Scores (n,), high = abnormal, always finite, of scaled rows X (n, d)."""
-        X = as_rows(X, self.n_features)
-        if not np.isfinite(X).all():
-            raise ValueError("X must be finite; got NaN or infinity")
-        X = np.clip(X, -FARTHEST, FARTHEST)
-        return np.array([self._score_of(self._kernel.row(x)) for x in X], dtype=np.float64)
+        rows = finite_rows(X, self.n_features)
+        return np.array([self._score_of(self._kernel.row(x)) for x in rows], dtype=np.float64)
 
     def _score_of(self, kernel: FloatArray) -> float:
-        """The formula for one k(x) (m,). einsum, not BLAS: no thread count or batch changes the order of its sums."""
+        """The formula for one k(x) (m,)."""
         score = self.constant + float(np.einsum("j,j->", self._linear, kernel))
         if self._components is None or self._offset is None:
             return score
@@ -79,38 +75,23 @@ class FrozenScorer:
         """The scorer again; raises ModelError where arrays and params do not fit each other."""
         bandwidth, constant = (_number(params, name) for name in ("bandwidth", "constant"))
         if bandwidth < LEAST_BANDWIDTH:
-            raise _refusal("params: bandwidth", f"be at least {LEAST_BANDWIDTH}", str(bandwidth))
+            raise refusal("params: bandwidth", f"be at least {LEAST_BANDWIDTH}", str(bandwidth))
         _check_arrays(arrays)
         return cls(**arrays, bandwidth=bandwidth, constant=constant)
-
-
-def _refusal(what: str, expected: str, got: str) -> ModelError:
-    return ModelError(f"model file: scorer {what}", expected, got, "Train the model again or restore the file")
 
 
 def _number(params: dict[str, Any], name: str) -> float:
     value = params.get(name)
     if not isinstance(value, float) or not abs(value) <= FARTHEST:
-        raise _refusal(f"params: {name}", f"be a number within +-{FARTHEST}", repr(value))
+        raise refusal(f"params: {name}", f"be a number within +-{FARTHEST}", repr(value))
     return value
 
 
 def _check_arrays(arrays: Arrays) -> None:
     """Raises ModelError unless names, dtypes, shapes and values are those of a fitted expansion."""
-    dimensions = {"points": 2, "linear": 1} | ({"components": 2, "offset": 1} if len(arrays) > 2 else {})
-    if set(arrays) != set(dimensions):
-        raise _refusal("arrays", f"be {', '.join(sorted(dimensions))}", ", ".join(sorted(arrays)) or "none")
-    for name, n_dimensions in dimensions.items():
-        array = arrays[name]
-        if array.dtype != np.float64 or array.ndim != n_dimensions or 0 in array.shape:
-            got = f"{array.dtype} of shape {array.shape}"
-            raise _refusal(name, f"be non-empty float64 with {n_dimensions} dimensions", got)
-        if not (np.abs(array) <= FARTHEST).all():
-            raise _refusal(name, f"be finite and within +-{FARTHEST}", "NaN, infinity or a number beyond")
+    has_components = len(arrays) > 2
+    check_arrays(arrays, {"points": 2, "linear": 1} | ({"components": 2, "offset": 1} if has_components else {}))
     n_points = len(arrays["points"])
-    shapes: dict[str, tuple[int, ...]] = {"linear": (n_points,)}
-    if "components" in arrays:
-        shapes["components"] = (len(arrays["offset"]), n_points)
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise _refusal(name, f"have shape {shape}", str(arrays[name].shape))
+    check_shapes(arrays, {"linear": (n_points,)})
+    if has_components:
+        check_shapes(arrays, {"components": (len(arrays["offset"]), n_points)})

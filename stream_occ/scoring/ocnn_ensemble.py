@@ -6,17 +6,14 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_occ.errors import ModelError
 from stream_occ.neighbors import CandidateFilter, nearest_of_pairs, pair_distances_squared
 from stream_occ.projection import project
 from stream_occ.samples import FloatArray, IntArray
-from stream_occ.scoring._base import Arrays, as_rows
+from stream_occ.scoring._base import Arrays, check_arrays, check_shapes, finite_rows, refusal
 
 LARGEST_RATIO = 1e300  # stands for an infinite ratio in a published score
 LOG_LIMIT = float(np.log(1e12))  # a member's log ratio is clipped to +- this: 0/0 or x/0 cannot rule the mean
-_FARTHEST = 1e100  # coordinates are clipped to +- this, so that no square overflows
 _ROWS = 256  # rows scored at a time: bounds memory
 
 COMBINE_RULES = ("single", "vote", "mean")
@@ -81,10 +78,7 @@ class FrozenScorer:
 
     def ratios(self, X: FloatArray) -> FloatArray:
         """nn_ratio (n, L) of each row in each member; may be +inf."""
-        X = as_rows(X, self.n_features)
-        if not np.isfinite(X).all():
-            raise ValueError("X must be finite; got NaN or infinity")
-        X = np.clip(X, -_FARTHEST, _FARTHEST)
+        X = finite_rows(X, self.n_features)
         ratios = np.empty((len(X), self.n_members))
         for start in range(0, len(X), _ROWS):
             ratios[start : start + _ROWS] = self._ratios_of_block(X[start : start + _ROWS])
@@ -151,7 +145,7 @@ class FrozenScorer:
         """The scorer again; raises ModelError where arrays and params do not fit each other."""
         combine = params.get("combine")
         if combine not in COMBINE_RULES:
-            raise _refusal("params: combine", f"be one of {', '.join(COMBINE_RULES)}", repr(combine))
+            raise refusal("params: combine", f"be one of {', '.join(COMBINE_RULES)}", repr(combine))
         _check_arrays(arrays, single=combine == "single")
         return cls(
             arrays["X"],
@@ -164,36 +158,18 @@ class FrozenScorer:
         )
 
 
-def _refusal(what: str, expected: str, got: str) -> ModelError:
-    return ModelError(f"model file: scorer {what}", expected, got, "Train the model again or restore the file")
-
-
 def _check_arrays(arrays: Arrays, *, single: bool) -> None:
     """Raises ModelError unless names, dtypes, shapes and values are those of a fitted ensemble."""
     dimensions = {"X": 2, "maps": 3, "own_distance": 2, "n_neighbors": 1, "theta": 1, "floor": 1}
-    if set(arrays) != set(dimensions):
-        raise _refusal("arrays", f"be {', '.join(sorted(dimensions))}", ", ".join(sorted(arrays)) or "none")
-    for name, n_dimensions in dimensions.items():
-        dtype = np.dtype(np.int64 if name == "n_neighbors" else np.float64)
-        if arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions or 0 in arrays[name].shape:
-            got = f"{arrays[name].dtype} of shape {arrays[name].shape}"
-            raise _refusal(name, f"be non-empty {dtype} with {n_dimensions} dimensions", got)
-        if not np.isfinite(arrays[name]).all():
-            raise _refusal(name, "be finite", "NaN or infinity")
+    check_arrays(arrays, dimensions, integers=("n_neighbors",))
     (n_rows, n_features), n_members = arrays["X"].shape, len(arrays["maps"])
-    _check_shape("maps", arrays["maps"], (n_members, arrays["maps"].shape[1], n_features))
-    _check_shape("own_distance", arrays["own_distance"], (n_members, n_rows))
-    for name in ("n_neighbors", "theta", "floor"):
-        _check_shape(name, arrays[name], (n_members,))
+    per_member = dict.fromkeys(("n_neighbors", "theta", "floor"), (n_members,))
+    shapes = {"maps": (n_members, arrays["maps"].shape[1], n_features), "own_distance": (n_members, n_rows)}
+    check_shapes(arrays, shapes | per_member)
     if single and n_members != 1:
-        raise _refusal("maps", "hold one member for a single detector", str(n_members))
+        raise refusal("maps", "hold one member for a single detector", str(n_members))
     kept = np.count_nonzero(arrays["own_distance"] >= 0.0, axis=1)
     if (arrays["n_neighbors"] < 1).any() or (arrays["n_neighbors"] > kept).any():
-        raise _refusal("n_neighbors", f"be in 1..{int(kept.min())}", str(arrays["n_neighbors"].tolist()))
+        raise refusal("n_neighbors", f"be in 1..{int(kept.min())}", str(arrays["n_neighbors"].tolist()))
     if (arrays["theta"] <= 0.0).any() or (arrays["floor"] < 0.0).any():
-        raise _refusal("theta and floor", "be above 0 and at least 0", "a lower value")
-
-
-def _check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
-    if array.shape != shape:
-        raise _refusal(name, f"have shape {shape}", str(array.shape))
+        raise refusal("theta and floor", "be above 0 and at least 0", "a lower value")

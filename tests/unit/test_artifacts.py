@@ -259,7 +259,8 @@ def test_unknown_scorer_is_refused(path: Path, content: bytes) -> None:
     """A kind is the name of a scorer, never of another module."""
     for kind in ("not_there", "base", "os.path", ""):
         line = refusal(path, with_card(content, detector={"kind": kind, "params": {}}))
-        assert line.startswith(f": scorer: must be one of ocnn-ensemble; got {kind!r}")
+        assert line.startswith(": scorer: must be one of ")
+        assert f"ocnn-ensemble; got {kind!r}" in line
 
 
 def test_scorer_that_does_not_fit_its_arrays_is_refused(path: Path, content: bytes) -> None:

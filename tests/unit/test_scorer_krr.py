@@ -101,7 +101,7 @@ def test_rows_that_are_no_numbers_are_refused(bad: float) -> None:
         ("weights_2", lambda a: np.column_stack([a, a]), "weights_2: must have shape"),
         ("points_1", lambda a: a[:0], "points_1: must be non-empty"),
         ("points_2", lambda a: np.where(a == a[0, 0], np.nan, a), "points_2: must be finite"),
-        ("points_1", lambda a: 1e150 * a, "points_1: must lie within"),
+        ("points_1", lambda a: 1e150 * a, "points_1: must be finite and within"),
         ("weights_1", lambda a: 1e90 * a, "weights_1: must lie within"),
         ("bandwidth", lambda a: 0.0 * a, "bandwidth: must be at least 1e-24"),
         ("bandwidth", lambda a: a[:1], "bandwidth: must have shape"),
