@@ -18,14 +18,14 @@ from river import base
 
 from stream_occ.detectors._base import check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import floor_reference
-from stream_occ.kernels import KernelPoints, rms_bandwidth, squared_distances
+from stream_occ.kernels import FARTHEST, KernelPoints, rms_bandwidth
 from stream_occ.neighbors import pair_distances_squared
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring.ocnn_ensemble import LARGEST_RATIO, ratio_of
 
 __all__ = ["GuardedLearner", "OnlineKernelRidge", "SlidingOCNN"]
 
-_FARTHEST = 1e100  # coordinates are clipped to +- this, so that no square overflows
+_LEAST_MEMORY = 1e-6  # of a row, by the time that the inverse is solved anew: less, and rounding rules it
 _SMALLEST_EIGENVALUE = 1e-10  # of the landmarks' kernel, as a share of the largest: below it is rounding
 
 Row = dict[Any, Any]
@@ -49,7 +49,7 @@ class _Columns:
         if not np.isfinite(row).all():
             bad = [str(name) for name, value in zip(self.names, row, strict=True) if not np.isfinite(value)]
             raise ValueError(f"x must be finite; got NaN or infinity in {', '.join(bad)}")
-        clipped: FloatArray = np.clip(row, -_FARTHEST, _FARTHEST)
+        clipped: FloatArray = np.clip(row, -FARTHEST, FARTHEST)
         return clipped
 
 
@@ -207,7 +207,8 @@ class OnlineKernelRidge(base.AnomalyDetector):
     ----------
     n_landmarks : drawn from the first `warm_up` rows without replacement.
     C : > 0; 1 / C is the ridge.
-    forgetting_factor : g in (0, 1]; 1 forgets nothing, else the memory is about 1 / (1 - g) rows.
+    forgetting_factor : g, at most 1, which forgets nothing; else the memory is about 1 / (1 - g) rows. g^n_landmarks is
+        at least 1e-6: a memory far shorter than the number of landmarks leaves the regression to rounding.
     warm_up : rows kept until landmarks are drawn; scores are 0 until then. These rows are then learned.
     landmarks : rows to use instead; n_landmarks, warm_up and seed are then without effect.
     seed : of the drawing; None draws afresh.
@@ -224,8 +225,10 @@ class OnlineKernelRidge(base.AnomalyDetector):
     ) -> None:
         check_parameter("n_landmarks", n_landmarks, "an int >= 2", is_count(n_landmarks, 2))
         check_parameter("C", C, "a finite number > 0", is_number(C) and C > 0)
-        is_share = is_number(forgetting_factor) and 0 < forgetting_factor <= 1
-        check_parameter("forgetting_factor", forgetting_factor, "in (0, 1]", is_share)
+        least = _LEAST_MEMORY ** (1.0 / n_landmarks)
+        is_factor = is_number(forgetting_factor) and least <= forgetting_factor <= 1
+        expected = f"in [{least:.4f}, 1] with {n_landmarks} landmarks"
+        check_parameter("forgetting_factor", forgetting_factor, expected, is_factor)
         check_parameter("warm_up", warm_up, f"an int >= {n_landmarks}", is_count(warm_up, n_landmarks))
         self.n_landmarks = n_landmarks
         self.C = C
@@ -277,7 +280,7 @@ class OnlineKernelRidge(base.AnomalyDetector):
         if not bandwidth > 0.0:
             return False
         self._kernel = KernelPoints(points, bandwidth)
-        values, vectors = np.linalg.eigh(np.exp(-squared_distances(points, points) / bandwidth))
+        values, vectors = np.linalg.eigh(self._kernel.matrix(self._kernel.points))
         kept = values > _SMALLEST_EIGENVALUE * values[-1]
         self._root = vectors[:, kept] / np.sqrt(values[kept])
         n_features = int(kept.sum())

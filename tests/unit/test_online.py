@@ -14,6 +14,8 @@ from river import checks, datasets
 import stream_occ.detectors
 from stream_occ.detectors import OCNN
 from stream_occ.detectors.online import GuardedLearner, OnlineKernelRidge, SlidingOCNN
+from stream_occ.events import EventPolicy, EventState, push
+from stream_occ.samples import NS_PER_S, Decision, Label
 from tests.reference import ocnn_loop, online_loop
 
 
@@ -209,7 +211,10 @@ def test_what_is_not_finite_is_refused(detector: Any, value: float) -> None:
         (lambda: SlidingOCNN(n_neighbors=0), "n_neighbors must be an int >= 1; got 0"),
         (lambda: SlidingOCNN(sampling="all"), 'sampling must be "window" or "reservoir"; got \'all\''),
         (lambda: OnlineKernelRidge(C=0.0), "C must be a finite number > 0; got 0.0"),
-        (lambda: OnlineKernelRidge(forgetting_factor=1.5), "forgetting_factor must be in (0, 1]; got 1.5"),
+        (
+            lambda: OnlineKernelRidge(forgetting_factor=1.5),
+            "forgetting_factor must be in [0.8710, 1] with 100 landmarks; got 1.5",
+        ),
         (lambda: OnlineKernelRidge(warm_up=20), "warm_up must be an int >= 100; got 20"),
         (lambda: GuardedLearner(SlidingOCNN(), quantile=1.0), "quantile must be in (0, 1); got 1.0"),
     ],
@@ -293,3 +298,30 @@ def test_online_is_no_place_to_look_for_presets() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     assert stream_occ.detectors.online.SlidingOCNN is SlidingOCNN
+
+
+def test_shortest_memory_that_is_accepted_gives_finite_scores() -> None:
+    """At the least forgetting factor no score of 400 rows is NaN or absurd; one below is refused."""
+    rows = np.random.default_rng(3).normal(size=(400, 4))
+    detector = OnlineKernelRidge(50, forgetting_factor=0.7586, warm_up=60, seed=0)
+    scores = [detector.score_one(named(row)) for row in rows if learned(detector, [row])]
+    assert np.isfinite(scores).all()
+    assert max(scores) < 2.0
+    with pytest.raises(ValueError, match="forgetting_factor must be in"):
+        OnlineKernelRidge(50, forgetting_factor=0.7585)
+
+
+def test_nothing_of_an_alert_of_the_event_engine_is_learned() -> None:
+    """Windows of a burst that the engine alarms on, and those just before it, are refused; the rest are learned."""
+    guard = GuardedLearner(SlidingOCNN(window_size=50, n_neighbors=1, k_neighbors=1), hold_back=4, threshold=1e9)
+    state, policy = EventState(), EventPolicy(k=2, n=3, clear_after_s=2.0)
+    scores = [0.0] * 10 + [5.0] * 3 + [0.0] * 10
+    for i, score in enumerate(scores):
+        t_ns = i * NS_PER_S // 2
+        label: Label = "outlier" if score > 1.0 else "normal"
+        state, _ = push(state, Decision("a", t_ns, score, 1.0, label, "m"), policy)
+        guard.is_alert_open = state.state == "alarm"
+        guard.learn_one({"x": float(i)})
+    learned_values = sorted(guard.detector._X[: guard.detector._n_rows, 0].tolist())
+    assert set(learned_values).isdisjoint(range(8, 16))
+    assert {0.0, 1.0, 2.0, 3.0} <= set(learned_values)
