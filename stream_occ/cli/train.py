@@ -33,11 +33,11 @@ def command(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Training configuration (YAML); flags win over it.")
     ] = None,
-    detector: Annotated[str | None, typer.Option(help="Detector preset. [default: working]")] = None,
+    detector: Annotated[str | None, typer.Option(help="Detector preset. [default: fused]")] = None,
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the detector; may be repeated.")
     ] = None,
-    feature_set: Annotated[str | None, typer.Option(help="Feature set. [default: khan31r]")] = None,
+    feature_set: Annotated[str | None, typer.Option(help="Feature set. [default: fall31]")] = None,
     scaler: Annotated[
         str | None, typer.Option(help="auto, min-max, z-score or robust. [default: auto, as the detector's paper]")
     ] = None,
@@ -49,7 +49,7 @@ def command(
         bool, typer.Option("--allow-mixed-placement", help="Accept recordings from several places on the body.")
     ] = False,
     rate_hz: Annotated[float | None, typer.Option(help="Rate of the model, Hz. [default: 50]")] = None,
-    window_s: Annotated[float | None, typer.Option(help="Window length, s. [default: 5]")] = None,
+    window_s: Annotated[float | None, typer.Option(help="Window length, s. [default: 4.5]")] = None,
     hop_s: Annotated[float | None, typer.Option(help="Hop between windows, s. [default: 0.5]")] = None,
     train_hop_s: Annotated[float | None, typer.Option(help="Hop in training, s. [default: --hop-s]")] = None,
     threshold: Annotated[

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from stream_occ.detectors import OCNN, EvidenceFusion, KernelPCANovelty, preset
+from stream_occ.detectors import OCNN, EvidenceFusion, KernelPCANovelty, RandomProjectionEnsemble, preset
 from stream_occ.errors import ModelError, UsageError
 from stream_occ.features.fall31 import NAMES
 from stream_occ.scoring import load_scorer
@@ -153,7 +153,9 @@ def test_seed_decides_all() -> None:
     """The same seed gives the same scores for any number of threads; another seed others."""
     X, asked = rows(), rows(5, seed=3)
     first, again, other = (
-        EvidenceFusion(evidence=(0,), random_state=seed, n_jobs=jobs).fit(X).score_samples(asked)
+        EvidenceFusion(RandomProjectionEnsemble(combine="mean"), (0,), random_state=seed, n_jobs=jobs)
+        .fit(X)
+        .score_samples(asked)
         for seed, jobs in ((1, 1), (1, 2), (2, 1))
     )
     assert first.tolist() == again.tolist() != other.tolist()
