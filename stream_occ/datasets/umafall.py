@@ -34,7 +34,7 @@ _NAME = re.compile(r"UMAFall_Subject_(\d+)_(ADL|Fall)_(.+?)_(\d+_\d{4}-\d\d-\d\d
 _POSITION = re.compile(r"%\s*(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\s*;\s*(\d+)\s*;\s*(\w+)\s*;", re.IGNORECASE)
 _NAMES = ("t", "number", "x", "y", "z", "type", "id")
 _COLUMNS = [Column(name, float if name in "xyz" else int) for name in _NAMES]
-# a spreadsheet took points for marks of thousands: 1.0125 became 10.125, and 10.125 may be anything
+# a spreadsheet took points for marks of thousands: 1.01259815 became 101.259.815, 13.4375 became 134.375
 _RESAVED = re.compile(r";-?\d{1,3}(?:\.\d{3}){2,}(?=;)")
 _REGROUPED = re.compile(r";-?[1-9]\d{0,2}(?:\.\d{3})+(?=;)")
 
