@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from joblib import cpu_count
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -40,6 +40,7 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     heat_width: Any
     n_clusters: Any
     random_state: Any
+    n_jobs: Any
     threshold: Any = "theta1"
     evidence: Any = "output"
     n_layers: Any = 1
@@ -61,7 +62,7 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             landmarks = np.sort(generator.choice(len(rows), min(int(self.n_landmarks), len(rows)), replace=False))
         found: list[LayerFit] = []
         inputs = rows
-        with threadpool_limits(cpu_count() if len(rows) >= _MANY_ROWS else 1, user_api="blas"):
+        with threadpool_limits(self._n_threads(len(rows)), user_api="blas"):
             for number, settings in enumerate(layers, start=1):
                 is_taught_one = number == len(layers) and not self._gives_rows_back
                 targets = np.ones((len(rows), 1)) if is_taught_one else inputs
@@ -79,6 +80,12 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         """The paper's raw quantity (n,), high = abnormal: |O - 1| (theta1), |O - mean O| (theta2), |x - W'k|^2."""
         rows = self._rows(X)
         return self.scorer_.residual(rows)
+
+    def _n_threads(self, n_rows: int) -> int | None:
+        """Threads of BLAS, None to leave them as they are."""
+        if self.n_jobs is None:
+            return None
+        return int(effective_n_jobs(self.n_jobs)) if n_rows >= _MANY_ROWS else 1
 
     @property
     def decides_by_itself(self) -> bool:

@@ -50,6 +50,7 @@ class KernelRidgeOCC(KernelRidge):
     heat_width : sigma^2 of "le" in units of the mean squared distance in feature space, > 0.
     n_clusters : k-means clusters of "cda" and "sv", clustered anew in every layer, at most N - 1.
     random_state : seed of clusters and landmarks.
+    n_jobs : threads of BLAS in fit, as in joblib; None leaves them as they are set.
 
     Attributes
     ----------
@@ -79,6 +80,7 @@ class KernelRidgeOCC(KernelRidge):
         heat_width: float = 1.0,
         n_clusters: int = 5,
         random_state: Any = 0,
+        n_jobs: int | None = None,
     ) -> None:
         self.graph = graph
         self.C = C
@@ -92,6 +94,7 @@ class KernelRidgeOCC(KernelRidge):
         self.heat_width = heat_width
         self.n_clusters = n_clusters
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
 
 class KernelRidgeAutoEncoder(KernelRidge):
@@ -123,6 +126,7 @@ class KernelRidgeAutoEncoder(KernelRidge):
         heat_width: float = 1.0,
         n_clusters: int = 5,
         random_state: Any = 0,
+        n_jobs: int | None = None,
     ) -> None:
         self.graph = graph
         self.C = C
@@ -135,6 +139,7 @@ class KernelRidgeAutoEncoder(KernelRidge):
         self.heat_width = heat_width
         self.n_clusters = n_clusters
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
 
 class MultiLayerKRR(KernelRidge):
@@ -184,6 +189,7 @@ class MultiLayerKRR(KernelRidge):
         heat_width: float = 1.0,
         n_clusters: int = 5,
         random_state: Any = 0,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_layers = n_layers
         self.graph = graph
@@ -200,6 +206,7 @@ class MultiLayerKRR(KernelRidge):
         self.heat_width = heat_width
         self.n_clusters = n_clusters
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
 
 def _presets() -> dict[str, Callable[[], Any]]:
@@ -209,13 +216,13 @@ def _presets() -> dict[str, Callable[[], Any]]:
     for graph in graphs:
         prefix = "" if graph is None else "L" if graph in ("le", "lle") else "G"
         suffix = "" if graph is None else f"-{graph.upper()}"
-        made[f"{prefix}KOC{suffix}"] = partial(KernelRidgeOCC, graph)
-        made[f"{prefix}KOC{suffix}_theta2"] = partial(KernelRidgeOCC, graph, threshold="theta2")
-        made[f"{prefix}MKOC{suffix}_theta1"] = partial(MultiLayerKRR, graph=graph)
-        made[f"{prefix}MKOC{suffix}_theta2"] = partial(MultiLayerKRR, graph=graph, threshold="theta2")
-    made["AEKOC"] = KernelRidgeAutoEncoder
-    made["MKOC_layers"] = partial(MultiLayerKRR, evidence="layers")
-    made["LMKOC-LLE_layers"] = partial(MultiLayerKRR, graph="lle", evidence="layers")
+        made[f"{prefix}KOC{suffix}"] = partial(KernelRidgeOCC, graph, n_jobs=-1)
+        made[f"{prefix}KOC{suffix}_theta2"] = partial(KernelRidgeOCC, graph, threshold="theta2", n_jobs=-1)
+        made[f"{prefix}MKOC{suffix}_theta1"] = partial(MultiLayerKRR, graph=graph, n_jobs=-1)
+        made[f"{prefix}MKOC{suffix}_theta2"] = partial(MultiLayerKRR, graph=graph, threshold="theta2", n_jobs=-1)
+    made["AEKOC"] = partial(KernelRidgeAutoEncoder, n_jobs=-1)
+    made["MKOC_layers"] = partial(MultiLayerKRR, evidence="layers", n_jobs=-1)
+    made["LMKOC-LLE_layers"] = partial(MultiLayerKRR, graph="lle", evidence="layers", n_jobs=-1)
     return made
 
 

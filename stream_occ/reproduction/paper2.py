@@ -12,8 +12,10 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -41,7 +43,41 @@ Rule = Literal["consistency", "iqr-proxy"]
 Selection = Literal[Rule, "outliers"]
 Key = tuple[Any, ...]
 
-__all__ = ["SELECTIONS", "run", "run_cell"]
+__all__ = ["SELECTIONS", "Cell", "run", "run_cell"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """One method on one problem with one seed."""
+
+    problem: TargetSet
+    method: str
+    selection: Selection
+    grid: str
+    seed: int
+
+    def head(self) -> Row:
+        """What names the cell in a row."""
+        is_outlier = self.problem.is_outlier
+        return {
+            "dataset": self.problem.dataset,
+            "target": self.problem.target,
+            "method": self.method,
+            "variant": self.method.partition("(")[0],
+            "rule": self.method.partition("(")[2].removesuffix(")") or "own",
+            "leak": False,
+            "printed": None,
+            "selection": self.selection,
+            "grid": self.grid,
+            "seed": self.seed,
+            "n_targets": int(np.count_nonzero(~is_outlier)),
+            "n_outliers": int(np.count_nonzero(is_outlier)),
+        }
+
+    def cost(self) -> float:
+        """Rough work: the longest come first, so that no core is left with one at the end."""
+        n_candidates = np.prod([len(values) for values in grid_of(self.method, self.grid).values()], initial=1.0)
+        return float(np.count_nonzero(~self.problem.is_outlier) ** 2 * n_candidates)
 
 
 def run(
@@ -74,17 +110,14 @@ def run(
         raise DataError("--data", f"hold one of the tables {', '.join(missing)}", "none", "Give their folder")
     notes = [f"tables not found and left out: {', '.join(missing)}"] if missing else []
     chosen = [name for name in METHODS if methods is None or name in methods]
-    wanted = {
-        _key(_head(problem, name, selection, grid, seed)): (problem, name, selection, grid, seed)
-        for problem in problems
-        for name in chosen
-        for seed in range(n_seeds)
-    }
+    each = product(problems, chosen, range(n_seeds))
+    cells = [Cell(problem, name, cast(Selection, selection), grid, seed) for problem, name, seed in each]
+    wanted = {_key(cell.head()): cell for cell in cells}
     rows = {key: row for key, row in _finished(resume).items() if key in wanted}
-    cells = sorted((cell for key, cell in wanted.items() if key not in rows), key=_cost, reverse=True)
+    open_cells = sorted((cell for key, cell in wanted.items() if key not in rows), key=Cell.cost, reverse=True)
     done = len(rows)
     progress("Problems, methods and seeds", done, len(wanted))
-    for row in _compute(cells, n_jobs):
+    for row in _compute(open_cells, n_jobs):
         rows[_key(row)] = row
         _append(resume, row)
         done += 1
@@ -98,8 +131,9 @@ def run(
     return Report(2, settings, ordered, entries, sections(ordered, chosen, entries), [*notes, *remarks(ordered)])
 
 
-def run_cell(problem: TargetSet, method: str, selection: Selection, grid: str, seed: int) -> Row:
+def run_cell(cell: Cell) -> Row:
     """One method on one problem: figures over the tested rows of five folds, and what was chosen in each."""
+    problem, method, grid, seed = cell.problem, cell.method, cell.grid, cell.seed
     is_outlier = problem.is_outlier
     fold = inner_folds(is_outlier, N_OUTER_FOLDS, np.random.default_rng([seed, 1]))
     rejected = np.zeros(len(is_outlier), dtype=bool)
@@ -109,16 +143,18 @@ def run_cell(problem: TargetSet, method: str, selection: Selection, grid: str, s
             out = fold == number
             scaler = fit_scaler(problem.X[~out & ~is_outlier], "z-score")
             X, outliers = (scaler.transform(problem.X[~out & rows]) for rows in (~is_outlier, is_outlier))
-            if selection == "outliers":
+            if cell.selection == "outliers":
                 detector, choice = _chosen_with_outliers(method, grid, X, outliers, seed)
             else:
-                detector, choice, passed = _chosen_without_outliers(method, grid, X, seed, selection)
+                detector, choice, passed = _chosen_without_outliers(method, grid, X, seed, cell.selection)
                 n_failed += not passed
             rejected[out] = detector.predict(scaler.transform(problem.X[out])) == -1
             choices.append(choice)
+    mixed = [k for k in range(N_OUTER_FOLDS) if len(set(is_outlier[fold == k].tolist())) == 2]
     return {
-        **_head(problem, method, selection, grid, seed),
+        **cell.head(),
         "gmean": gmean(rejected, is_outlier),
+        "gmean_sd": float(np.std([gmean(rejected[fold == k], is_outlier[fold == k]) for k in mixed])),
         "fowlkes_mallows": fowlkes_mallows(rejected, is_outlier),
         "tpr": float(np.mean(~rejected[~is_outlier])),
         "tnr": float(np.mean(rejected[is_outlier])),
@@ -147,30 +183,10 @@ def _chosen_with_outliers(method: str, grid: str, X: FloatArray, outliers: Float
     return candidates[index].fit(X), combinations[index]
 
 
-def _compute(cells: Sequence[tuple[Any, ...]], n_jobs: int) -> Iterator[Row]:
+def _compute(cells: Sequence[Cell], n_jobs: int) -> Iterator[Row]:
     """Rows as they are finished, in any order."""
     jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    yield from jobs(delayed(run_cell)(*cell) for cell in cells)
-
-
-def _cost(cell: tuple[Any, ...]) -> float:
-    """Rough work of a cell: the longest come first, so that no core is left with one at the end."""
-    problem, method, _, grid, _ = cell
-    n_candidates = np.prod([len(values) for values in grid_of(method, grid).values()], initial=1.0)
-    return float(np.count_nonzero(~problem.is_outlier) ** 2 * n_candidates)
-
-
-def _head(problem: TargetSet, method: str, selection: str, grid: str, seed: int) -> Row:
-    return {
-        "dataset": problem.dataset,
-        "target": problem.target,
-        "method": method,
-        "selection": selection,
-        "grid": grid,
-        "seed": seed,
-        "n_targets": int(np.count_nonzero(~problem.is_outlier)),
-        "n_outliers": int(np.count_nonzero(problem.is_outlier)),
-    }
+    yield from jobs(delayed(run_cell)(cell) for cell in cells)
 
 
 def _key(row: Mapping[str, Any]) -> Key:

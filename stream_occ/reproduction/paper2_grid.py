@@ -22,6 +22,7 @@ GRIDS: Mapping[str, Axes] = {
     "small": {
         "n_layers": (3, 2, 1),
         "C": (8.0, 1.0, 0.125),
+        "C_out": (None,),
         "lam": (0.125, 8.0),
         "n_clusters": (10, 2),
         "variance": (0.95, 0.9, 0.85),
@@ -29,26 +30,27 @@ GRIDS: Mapping[str, Axes] = {
     "full": {
         "n_layers": (5, 4, 3, 2, 1),
         "C": tuple(2.0**power for power in range(3, -4, -1)),
+        "C_out": tuple(2.0**power for power in range(3, -4, -1)),
         "lam": tuple(2.0**power for power in range(-3, 4)),
         "n_clusters": tuple(range(20, 1, -1)),
         "variance": (0.95, 0.9, 0.85),
     },
 }
-"""Values by axis; the paper's own are `full`."""
+"""Values by axis; the paper's own are `full`. C_out is the last layer's C, None as the others'."""
 
 _RIDGE = ("C", "lam")
 _CLUSTERED = ("C", "lam", "n_clusters")
 _PROPOSALS: tuple[tuple[str, Graph, tuple[str, ...]], ...] = (
-    ("LMKOC-LE", "le", _RIDGE),
-    ("LMKOC-LLE", "lle", _RIDGE),
-    ("GMKOC-LDA", "lda", _RIDGE),
-    ("GMKOC-CDA", "cda", _CLUSTERED),
+    ("LMKOC-LE", "le", ("n_layers", "C", "C_out", "lam")),
+    ("LMKOC-LLE", "lle", ("n_layers", "C", "C_out", "lam")),
+    ("GMKOC-LDA", "lda", ("n_layers", "C", "C_out", "lam")),
+    ("GMKOC-CDA", "cda", ("n_layers", "C", "C_out", "lam", "n_clusters")),
 )
 _THRESHOLDS: tuple[Literal["theta1", "theta2"], ...] = ("theta1", "theta2")
 
 METHODS: Mapping[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     **{
-        f"{name}({rule})": (partial(MultiLayerKRR, graph=graph, threshold=rule), ("n_layers", *axes))
+        f"{name}({rule})": (partial(MultiLayerKRR, graph=graph, threshold=rule), axes)
         for name, graph, axes in _PROPOSALS
         for rule in _THRESHOLDS
     },

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from stream_occ.reproduction.ranks import friedman, nemenyi_difference
-from stream_occ.reproduction.report import Section, mean_sd, table_lines
+from stream_occ.reproduction.ranks import holm_against_best, nemenyi_difference
+from stream_occ.reproduction.report import Section, friedman_entry, mean_sd, table_lines
 
 MEASURES = ("gmean", "fowlkes_mallows")
 
 Row = dict[str, Any]
 
-__all__ = ["MEASURES", "compared", "holm_against_best", "remarks", "sections"]
-
-
-def holm_against_best(mean_ranks: Mapping[str, float], n_sets: int) -> dict[str, float]:
-    """Holm-adjusted p-value of each other method against the one of best mean rank over n_sets data sets.
-
-    z = (R_i - R_best) / sqrt(k (k + 1) / (6 N)), two-sided normal, k - 1 comparisons (Demsar, JMLR 7, 2006).
-    """
-    best = min(mean_ranks, key=lambda name: mean_ranks[name])
-    k = len(mean_ranks)
-    error = np.sqrt(k * (k + 1) / (6.0 * n_sets))
-    others = sorted((name for name in mean_ranks if name != best), key=lambda name: -mean_ranks[name])
-    adjusted, largest = {}, 0.0
-    for step, name in enumerate(others):
-        p = 2.0 * float(stats.norm.sf((mean_ranks[name] - mean_ranks[best]) / error))
-        largest = max(largest, (k - 1 - step) * p)
-        adjusted[name] = min(1.0, largest)
-    return adjusted
+__all__ = ["MEASURES", "compared", "remarks", "sections"]
 
 
 def _table(rows: Sequence[Row], methods: Sequence[str], figure: str) -> dict[tuple[str, str], list[float]]:
@@ -47,22 +29,15 @@ def _table(rows: Sequence[Row], methods: Sequence[str], figure: str) -> dict[tup
 def compared(rows: Sequence[Row], methods: Sequence[str], measure: str, selection: str) -> Row:
     """Friedman's test of the methods over problems (means over seeds), and Holm's p-values against the best."""
     scores = list(_table(rows, methods, measure).values())
-    test = friedman(scores)
-    ranks = dict(zip(methods, test.mean_ranks.tolist(), strict=True))
-    best = min(ranks, key=lambda name: ranks[name])
-    return {
-        "name": f"{measure}, selection by {selection}",
-        "measure": measure,
-        "selection": selection,
-        "n_datasets": len(scores),
-        "methods": list(methods),
-        "statistic": test.statistic,
-        "p_value": test.p_value,
-        "mean_ranks": ranks,
-        "adjustment": "holm against the best",
-        "pairs": [{"a": best, "b": name, "p": p} for name, p in holm_against_best(ranks, len(scores)).items()],
-        "nemenyi_difference": nemenyi_difference(len(methods), len(scores)),
-    }
+    return friedman_entry(
+        f"{measure}, selection by {selection}",
+        methods,
+        scores,
+        adjust=holm_against_best,
+        measure=measure,
+        selection=selection,
+        nemenyi_difference=nemenyi_difference(len(methods), len(scores)),
+    )
 
 
 def sections(rows: Sequence[Row], methods: Sequence[str], entries: Sequence[Row]) -> list[Section]:

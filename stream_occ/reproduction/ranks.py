@@ -24,7 +24,7 @@ TIE_DIGITS = 12  # scores equal but for rounding are tied
 
 Pair = tuple[int, int]
 
-__all__ = ["FriedmanTest", "adjusted_pairs", "bergmann_hommel", "friedman", "holm", "mean_ranks", "nemenyi_difference"]
+__all__ = ["FriedmanTest", "bergmann_hommel", "friedman", "holm_against_best", "mean_ranks", "nemenyi_difference"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ def bergmann_hommel(ranks: ArrayLike, n_sets: int) -> dict[Pair, float]:
     raw = _raw_p_values(ranks, n_sets)
     k = len(np.asarray(ranks))
     if k > MAX_EXHAUSTIVE:
-        raise ValueError(f"ranks must be of at most {MAX_EXHAUSTIVE} methods; got {k}. Use holm")
+        raise ValueError(f"ranks must be of at most {MAX_EXHAUSTIVE} methods; got {k}. Use holm_against_best")
     adjusted = dict.fromkeys(raw, 0.0)
     for blocks in _partitions(k):
         pairs = [pair for block in blocks for pair in combinations(block, 2)]
@@ -81,21 +81,19 @@ def bergmann_hommel(ranks: ArrayLike, n_sets: int) -> dict[Pair, float]:
     return {pair: min(1.0, p) for pair, p in adjusted.items()}
 
 
-def holm(ranks: ArrayLike, n_sets: int) -> dict[Pair, float]:
-    """Adjusted p-value of each pair i < j from mean ranks, any number of methods: never below Bergmann-Hommel's."""
-    raw = _raw_p_values(ranks, n_sets)
+def holm_against_best(ranks: ArrayLike, n_sets: int) -> dict[Pair, float]:
+    """Holm-adjusted p-value of each other method against the one of best mean rank, as (best, other); any number.
+
+    z = (R_i - R_best) / sqrt(k (k + 1) / (6 N)), two-sided normal, k - 1 comparisons (Demsar, JMLR 7, 2006).
+    """
+    values = np.asarray(ranks, dtype=np.float64)
+    raw, best = _raw_p_values(values, n_sets), int(np.argmin(values))
+    others = sorted((i for i in range(len(values)) if i != best), key=lambda i: -values[i])
     adjusted, largest = {}, 0.0
-    for step, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
-        largest = max(largest, (len(raw) - step) * raw[pair])
-        adjusted[pair] = min(1.0, largest)
-    return {pair: adjusted[pair] for pair in raw}
-
-
-def adjusted_pairs(ranks: ArrayLike, n_sets: int) -> tuple[str, dict[Pair, float]]:
-    """The adjustment that suits the number of methods, by name, and its p-values."""
-    if len(np.asarray(ranks)) <= MAX_EXHAUSTIVE:
-        return "bergmann-hommel", bergmann_hommel(ranks, n_sets)
-    return "holm", holm(ranks, n_sets)
+    for step, other in enumerate(others):
+        largest = max(largest, (len(others) - step) * raw[min(best, other), max(best, other)])
+        adjusted[best, other] = min(1.0, largest)
+    return adjusted
 
 
 def nemenyi_difference(k: int, n_sets: int, *, alpha: float = 0.05) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream_occ.reproduction.ranks import adjusted_pairs, friedman
+from numpy.typing import ArrayLike
+
+from stream_occ.reproduction.ranks import bergmann_hommel, friedman
 
 Row = Mapping[str, Any]
 
@@ -80,11 +82,19 @@ def mean_sd(mean: float | None, sd: float | None = None, *, digits: int = 3) -> 
 
 
 def friedman_entry(
-    name: str, methods: Sequence[str], scores: Sequence[Sequence[float]], **facts: Any
+    name: str,
+    methods: Sequence[str],
+    scores: Sequence[Sequence[float]],
+    *,
+    adjust: Callable[[ArrayLike, int], dict[tuple[int, int], float]] = bergmann_hommel,
+    **facts: Any,
 ) -> dict[str, Any]:
-    """Friedman's test of methods over data sets, scores (n_sets, n_methods), and every pair's adjusted p-value."""
+    """Friedman's test of methods over data sets, scores (n_sets, n_methods), and adjusted p-values of pairs.
+
+    adjust(mean_ranks, n_sets) is a function of `ranks`; `bergmann_hommel` takes at most nine methods.
+    """
     test = friedman(scores)
-    adjustment, pairs = adjusted_pairs(test.mean_ranks, len(scores))
+    pairs = adjust(test.mean_ranks, len(scores))
     return {
         "name": name,
         **facts,
@@ -93,7 +103,7 @@ def friedman_entry(
         "statistic": test.statistic,
         "p_value": test.p_value,
         "mean_ranks": dict(zip(methods, test.mean_ranks.tolist(), strict=True)),
-        "adjustment": adjustment,
+        "adjustment": adjust.__name__.replace("_", "-"),
         "pairs": [{"a": methods[i], "b": methods[j], "p": p} for (i, j), p in pairs.items()],
     }
 
