@@ -48,6 +48,12 @@ def paper1(
     mobifall: Annotated[
         Path | None, typer.Option(metavar="PATH", help="MobiFall's folder or archive: adds the set mf (slow).")
     ] = None,
+    dlr: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="DLR's recordings in the csv layout: adds the set dlr.")
+    ] = None,
+    cov: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="COV's recordings in the csv layout: adds the set cov.")
+    ] = None,
     jobs: JobsOption = -1,
     json_path: JsonOption = None,
     markdown: MarkdownOption = None,
@@ -60,6 +66,7 @@ def paper1(
     from stream_occ.reproduction.paper1 import run
 
     _check_jobs(jobs)
+    given = {"mf": mobifall, "dlr": dlr, "cov": cov}
     with progress() as report:
         found = run(
             data,
@@ -67,7 +74,7 @@ def paper1(
             datasets=_names(datasets),
             folds=folds,
             leak=leak,
-            mobifall=mobifall,
+            recordings={name: path for name, path in given.items() if path is not None},
             n_jobs=jobs,
             progress=report,
         )

@@ -2,8 +2,8 @@
 
 The first author's public code multiplies the whole row, class attribute included, by the random matrix. All training
 rows are targets and carry one label, so training notices nothing; each tested outlier is moved by its label, a whole
-range of a scaled feature in nearly every direction, and is rejected. Here it is done on purpose, to show it. Nothing
-but `reproduce paper1 --leak` imports this module: no detector or preset can reach it, since imports point downwards.
+range of a scaled feature in nearly every direction, and is rejected. Here it is done on purpose, to show it, and
+only where `reproduce paper1 --leak` asks: no detector or preset can reach it, since imports point downwards.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +24,9 @@ from stream_occ.detectors.scaling import fit_scaler
 from stream_occ.errors import DataError, UsageError
 from stream_occ.reproduction import paper1_report
 from stream_occ.reproduction.leak import with_label
-from stream_occ.reproduction.mobifall_windows import mobifall_windows
 from stream_occ.reproduction.printed import RULES, VARIANTS
 from stream_occ.reproduction.report import Report
+from stream_occ.reproduction.sensor_windows import SENSOR_SETS, sensor_windows
 from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables
 from stream_occ.samples import FloatArray, IntArray
 
@@ -36,7 +36,7 @@ N_ESTIMATORS = 25
 MAX_NEIGHBORS = 10
 MAX_NEIGHBORS_SENSORS = 5  # the paper's grid on its three sensor sets
 FOLDS = ("shuffled", "file")
-SENSOR_SETS = frozenset({"mf", "dlr", "cov"})
+PRINTED_WINDOWS = {"mf": "5430 and 488", "dlr": "26576 and 84", "cov": "12392 and 908"}
 MIN_TARGETS = 30  # each inner fold of Algorithm 3 then trains on some rows still
 
 BoolArray = NDArray[np.bool_]
@@ -109,12 +109,13 @@ def run(
     datasets: tuple[str, ...] | None = None,
     folds: str = "shuffled",
     leak: bool = False,
-    mobifall: Path | None = None,
+    recordings: Mapping[str, Path] | None = None,
     n_jobs: int = -1,
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> Report:
     """All rows of the sets found below `data`; DataError where none is found or one cannot be read.
 
+    recordings: sensor sets (mf, dlr, cov) to be cut from recordings, and where they lie.
     folds: `shuffled`, dealt out anew by each seed; or `file`, cut in the order of the file.
     """
     if folds not in FOLDS:
@@ -123,12 +124,12 @@ def run(
     tables = find_tables(data, {name: PAPER1_FILES[name] for name in names})
     sets = {name: DataSet(name, table.X, table.y) for name, table in tables.items()}
     notes = []
-    if mobifall is not None and "mf" in names:
-        X, y = mobifall_windows(mobifall, progress=progress)
-        sets["mf"] = DataSet("mf", X, y)
-        notes.append(
-            f"mf: {int((~y).sum())} windows of activities and {int(y.sum())} of falls; the paper has 5430 and 488."
-        )
+    for name, path in (recordings or {}).items():
+        if name in names:
+            X, y = sensor_windows(name, path, progress=progress)
+            sets[name] = DataSet(name, X, y)
+            counts = f"{int((~y).sum())} windows of activities and {int(y.sum())} of falls"
+            notes.append(f"{name}: {counts}; printed {PRINTED_WINDOWS[name]}")
     if not sets:
         raise DataError(str(data), f"hold a table of {', '.join(names)}", "none", "See docs/reproduction.md for names")
     absent = {name: "data absent" for name in names if name not in sets}

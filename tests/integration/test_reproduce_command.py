@@ -99,9 +99,9 @@ def test_glass5_with_the_leak_returns_the_printed_projection_figures(shared_data
 @pytest.mark.timeout(900)
 def test_mobifall_gives_about_as_many_windows_as_the_paper(shared_data):
     """5,430 windows of activities and 488 of falls are printed; what rate, gaps and ends are cut off is not."""
-    from stream_occ.reproduction.mobifall_windows import mobifall_windows
+    from stream_occ.reproduction.sensor_windows import sensor_windows
 
-    X, y = mobifall_windows(shared_data / "mobifall.zip")
+    X, y = sensor_windows("mf", shared_data / "mobifall.zip")
     assert X.shape == (len(y), 31)
     assert (~y).sum() == pytest.approx(5430, rel=0.02)
     assert y.sum() == pytest.approx(488, rel=0.15)

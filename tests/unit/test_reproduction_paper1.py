@@ -1,19 +1,22 @@
 """Paper 1's experiments: folds, what may be learnt from, the label's leak and its absence, the report."""
 
+import contextlib
 import math
 import warnings
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from stream_occ.detectors.ocnn import TuningWarning
 from stream_occ.errors import DataError
-from stream_occ.reproduction import paper1, paper1_report
+from stream_occ.reproduction import paper1, paper1_report, sensor_windows
 from stream_occ.reproduction.leak import with_label
 from stream_occ.reproduction.paper1 import Cell, DataSet, FoldResult, Task
 from stream_occ.reproduction.printed import PRINTED, RULES, VARIANTS
 from stream_occ.reproduction.tables import PAPER1_FILES, find_tables
+from stream_occ.samples import Recording, SampleBlock
 
 KEEL = "@relation t\n@attribute a real [0, 1]\n@attribute b real [0, 1]\n@attribute c {{positive, negative}}\n@data\n{}"
 N_OUTLIERS = {
@@ -115,8 +118,8 @@ def test_leak_is_one_more_feature():
     assert with_label(np.array([[0.5], [2.0]]), np.array([True, False])).tolist() == [[0.5, 1.0], [2.0, 0.0]]
 
 
-@pytest.mark.parametrize("dataset", N_OUTLIERS)
-def test_file_has_the_outliers_that_the_printed_tnr_is_made_of(dataset):
+@pytest.mark.parametrize("dataset", [name for name in N_OUTLIERS if name != "yeast4"])  # its step is below the rounding
+def test_set_has_the_outliers_that_the_printed_tnr_is_made_of(dataset):
     """Printed TNR is a mean of five folds' shares, their outliers n // 5 or one more: a whole number of steps.
 
     This tells which wine table is Wine1, Wine2 and Wine3, which the paper does not say by name.
@@ -163,8 +166,7 @@ def test_report_holds_means_over_folds_then_seeds_beside_the_print():
     assert mean["gmean_sd"] == pytest.approx((0.0 + math.sqrt(0.002)) / 2)  # four .8 and a .7: variance .008 / 4
     assert mean["gmean_seed_sd"] == pytest.approx(0.02 / math.sqrt(2))  # .80 and .78
     assert mean["printed"] == {"gmean": 0.596, "tpr": 0.429, "tnr": 0.9, "gmean_sd": 0.159}
-    # 97.5 % quantile of t with 1 degree is 12.706: .79 +- .220 reaches below .596 + .0005 by a hair not
-    assert mean["agrees"] is bool(abs(0.79 - 0.596) <= 12.7062 * 0.0141421 * math.sqrt(1.5) + 0.0005)
+    assert mean["agrees"] is True  # the 97.5 % quantile of t with 1 degree is 12.706: .79 - .220 reaches .596
     assert [row["gmean"] for row in rows if row["rule"] == "11NN" and row["variant"] == "single"] == [
         pytest.approx(value) for value in (0.79, 0.8, 0.78)
     ]
@@ -286,3 +288,28 @@ def test_print_of_11nn_comes_back_with_folds_in_the_order_of_the_file(shared_dat
         own = paper1.DataSet(name, table.X, table.y)
         ours = [paper1.run_task(own, Task(name, "single", False, 0, number, "file"))[0].tnr for number in range(5)]
         assert np.mean(ours) == pytest.approx(PRINTED_TNR[name][0], abs=0.0011)
+
+
+def test_recordings_in_the_csv_layout_give_a_sensor_set(monkeypatch, tmp_path):
+    """dlr: windows of 1.28 s every 0.64 s; those over an annotated fall are outliers, and all of an unmarked one."""
+    rng = np.random.default_rng(0)
+    t_ns = np.arange(500) * 20_000_000
+
+    def recording(subject, activity, is_fall, interval):
+        acc = rng.normal(size=(500, 3)) + np.array([0.0, 0.0, 9.8])
+        return Recording("csv", subject, activity, "1", is_fall, interval, "waist", SampleBlock("d", t_ns, acc, acc))
+
+    held = [
+        recording("a", "walk", False, None),
+        recording("a", "fall", True, (int(4e9), int(5e9))),
+        recording("a", "fall2", True, None),
+        recording("b", "fall", True, None),  # a person without activities
+    ]
+    opened = contextlib.nullcontext(SimpleNamespace(n_files=4, iter_recordings=lambda: iter(held)))
+    monkeypatch.setattr(sensor_windows, "open_dataset", lambda name, path: opened)
+    X, y = sensor_windows.sensor_windows("dlr", tmp_path)
+    n = 14  # starts 0, .64, ..., 8.32 s: the last window ends at 9.58 s
+    starts = np.arange(n) * 0.64
+    over = (starts <= 5.0) & (starts + 1.26 >= 4.0)
+    assert X.shape == (3 * n, 31)
+    assert y.tolist() == [False] * n + over.tolist() + [True] * n
