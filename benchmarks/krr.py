@@ -56,8 +56,8 @@ def scoring_seconds(scorers: dict[str, Any], X: FloatArray, rounds: int) -> dict
 def measure(evidence: str, X: FloatArray, fresh: FloatArray, n_landmarks: int) -> dict[str, Any]:
     """One way of scoring: training and scoring of both forms, and how far they agree."""
     made = {
-        "exact": MultiLayerKRR(3, "lle", evidence=evidence),  # type: ignore[arg-type]
-        "landmarks": MultiLayerKRR(3, "lle", evidence=evidence, n_landmarks=n_landmarks),  # type: ignore[arg-type]
+        "exact": MultiLayerKRR(3, "lle", evidence=evidence, n_jobs=-1),  # type: ignore[arg-type]
+        "landmarks": MultiLayerKRR(3, "lle", evidence=evidence, n_landmarks=n_landmarks, n_jobs=-1),  # type: ignore[arg-type]
     }
     training = {name: timed(lambda detector=detector: detector.fit(X))[1:] for name, detector in made.items()}
     scorers = {name: detector.to_scorer() for name, detector in made.items()}

@@ -29,6 +29,7 @@ QUICK = (
     "LMKOC-LLE_theta1",
     "KPCA",
 )  # of each kind of scorer one; the others are slow tests
+OWN_RULE = ("11NN(theta)", "KOC_theta2", "SVDD")  # by --threshold auto: the threshold that fit found goes along
 EVENTS = {"k": 2, "n": 3, "clear_after_s": 3600.0}
 N_SAMPLES = 600
 
@@ -57,9 +58,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-def trained(name: str, folder: Path) -> Path:
+def trained(name: str, folder: Path, rule: str) -> Path:
     """A model file with this preset; windows of 1 s."""
-    threshold = {"rule": "quantile", "reject_share": 0.2}  # a vote of 25 has too few values for a small share
+    threshold = {"rule": rule, "reject_share": 0.2}  # a vote of 25 has too few values for a small share
     config = TrainingConfig.model_validate(
         {
             "feature_set": "fall31",
@@ -91,11 +92,15 @@ def blocks() -> list[SampleBlock]:
 
 @pytest.mark.broker
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in preset_names()]
+    ("name", "rule"),
+    [pytest.param(name, "quantile", marks=() if name in QUICK else pytest.mark.slow) for name in preset_names()]
+    + [pytest.param(name, "auto", marks=pytest.mark.slow) for name in OWN_RULE],
 )
-def test_preset_is_trained_saved_loaded_and_heard_over_mqtt(name: str, broker: Broker, tmp_path: Path) -> None:
+def test_preset_is_trained_saved_loaded_and_heard_over_mqtt(
+    name: str, rule: str, broker: Broker, tmp_path: Path
+) -> None:
     """Scores and labels on the topics are those of the library's own step on the same samples, to the last bit."""
-    path = trained(name, tmp_path)
+    path = trained(name, tmp_path, rule)
     pipeline = Pipeline(load_model(path), policy=EventPolicy(k=2, n=3, clear_after_s=3600.0))
     sent = blocks()
     _, decisions, alerts = pipeline.step(pipeline.initial(), sent, now_ns=sent[-1].t_ns[-1])
