@@ -27,7 +27,7 @@ from stream_occ.reproduction.leak import with_label
 from stream_occ.reproduction.printed import RULES, VARIANTS
 from stream_occ.reproduction.report import Report
 from stream_occ.reproduction.sensor_windows import SENSOR_SETS, sensor_windows
-from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables
+from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables, refused_rows, too_few
 from stream_occ.samples import FloatArray, IntArray
 
 N_FOLDS = 5
@@ -37,7 +37,6 @@ MAX_NEIGHBORS = 10
 MAX_NEIGHBORS_SENSORS = 5  # the paper's grid on its three sensor sets
 FOLDS = ("shuffled", "file")
 PRINTED_WINDOWS = {"mf": "5430 and 488", "dlr": "26576 and 84", "cov": "12392 and 908"}
-MIN_TARGETS = 30  # each inner fold of Algorithm 3 then trains on some rows still
 
 BoolArray = NDArray[np.bool_]
 ProgressReport = Callable[[str, int, int], None]
@@ -58,13 +57,6 @@ class DataSet:
     def max_neighbors(self) -> int:
         """Largest J and K of Algorithm 3's grid."""
         return MAX_NEIGHBORS_SENSORS if self.name in SENSOR_SETS else MAX_NEIGHBORS
-
-    def fault(self) -> str | None:
-        """Why the set cannot be used, or None."""
-        n_outliers = int(self.y.sum())
-        if n_outliers < N_FOLDS or len(self.y) - n_outliers < MIN_TARGETS:
-            return f"too few rows: {len(self.y) - n_outliers} targets, {n_outliers} outliers"
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +115,7 @@ def run(
     names = check_names(datasets, PAPER1_FILES)
     tables = find_tables(data, {name: PAPER1_FILES[name] for name in names})
     sets = {name: DataSet(name, table.X, table.y) for name, table in tables.items()}
-    notes = []
+    notes = refused_rows(tables)
     for name, path in (recordings or {}).items():
         if name in names:
             X, y = sensor_windows(name, path, progress=progress)
@@ -133,7 +125,7 @@ def run(
     if not sets:
         raise DataError(str(data), f"hold a table of {', '.join(names)}", "none", "See docs/reproduction.md for names")
     absent = {name: "data absent" for name in names if name not in sets}
-    absent |= {name: fault for name, item in sets.items() if (fault := item.fault()) is not None}
+    absent |= {name: fault for name, item in sets.items() if (fault := too_few(item.y)) is not None}
     usable = {name: sets[name] for name in names if name in sets and name not in absent}
     found = run_sets(usable, seeds=range(n_seeds), folds=folds, leak=leak, n_jobs=n_jobs, progress=progress)
     settings = {

@@ -36,7 +36,8 @@ from stream_occ.samples import FloatArray
 N_OUTER_FOLDS = 5
 N_INNER_FOLDS = 5
 SELECTIONS = ("consistency", "iqr-proxy", "outliers")
-_KEY = ("grid", "dataset", "target", "method", "selection", "seed", "n_targets", "n_outliers")
+_KEY = ("grid", "dataset", "target", "method", "selection", "seed", "data")
+_FIGURES = ("gmean", "gmean_sd", "fowlkes_mallows", "tpr", "tnr", "failed_share")
 
 Row = dict[str, Any]
 Rule = Literal["consistency", "iqr-proxy"]
@@ -70,6 +71,7 @@ class Cell:
             "selection": self.selection,
             "grid": self.grid,
             "seed": self.seed,
+            "data": self.problem.digest(),
             "n_targets": int(np.count_nonzero(~is_outlier)),
             "n_outliers": int(np.count_nonzero(is_outlier)),
         }
@@ -105,10 +107,11 @@ def run(
         _check_choice("--methods", name, tuple(METHODS))
     if plot is not None:
         check_plot(plot)  # told before the work
-    problems, missing = find_sets(data, datasets)
+    if methods is not None and not methods:
+        raise UsageError("--methods", "name at least one method", "none", "Leave it out for all")
+    problems, notes = find_sets(data, datasets)
     if not problems:
-        raise DataError("--data", f"hold one of the tables {', '.join(missing)}", "none", "Give their folder")
-    notes = [f"tables not found and left out: {', '.join(missing)}"] if missing else []
+        raise DataError("--data", "hold a table that can be dealt out to folds", "; ".join(notes), "Give other tables")
     chosen = [name for name in METHODS if methods is None or name in methods]
     each = product(problems, chosen, range(n_seeds))
     cells = [Cell(problem, name, cast(Selection, selection), grid, seed) for problem, name, seed in each]
@@ -194,14 +197,18 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 
 def _finished(path: Path | None) -> dict[Key, Row]:
-    """Rows of an earlier run by key; a last line cut off by an interruption is dropped from the file."""
+    """Rows of an earlier run by key; a last line cut off by an interruption is dropped from the file.
+
+    Raises UsageError for a file that holds anything else, and leaves it as it is.
+    """
     if path is None or not path.exists():
         return {}
     try:
         text = path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
-        rows = [json.loads(line) for line in whole.splitlines()]
-        found = {_key(row): row for row in rows}
+        if text and not whole:
+            raise ValueError("no whole row")
+        found = {_key(row): row for row in map(_row, whole.splitlines())}
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected = "be a file of rows that this command wrote"
         got = f"{path} ({type(error).__name__})"
@@ -209,6 +216,14 @@ def _finished(path: Path | None) -> dict[Key, Row]:
     if whole != text:
         path.write_text(whole, encoding="utf-8")
     return found
+
+
+def _row(line: str) -> Row:
+    """A row of the file; ValueError, KeyError or TypeError where it is none of ours."""
+    row: Row = json.loads(line)
+    if not all(0.0 <= float(row[name]) <= 1.0 for name in _FIGURES) or row["n_targets"] + row["n_outliers"] < 1:
+        raise ValueError("figures out of range")
+    return row
 
 
 def _append(path: Path | None, row: Row) -> None:

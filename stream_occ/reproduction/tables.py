@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stream_occ.datasets import FileTree
 from stream_occ.datasets.table import Table, parse_table
 from stream_occ.errors import DataError
@@ -30,7 +33,10 @@ PAPER1_FILES: Mapping[str, tuple[str, ...]] = {
 }
 """Stems of a set's file besides its own name, which any .dat or .csv file may have too."""
 
-__all__ = ["PAPER1_FILES", "find_tables"]
+MIN_TARGETS = 30  # each inner fold of Algorithm 3 then trains on some rows still
+MIN_OUTLIERS = 5  # one a fold
+
+__all__ = ["PAPER1_FILES", "check_names", "find_tables", "refused_rows", "too_few"]
 
 
 def find_tables(path: str | os.PathLike[str], files: Mapping[str, tuple[str, ...]]) -> dict[str, Table]:
@@ -65,3 +71,18 @@ def check_names(names: tuple[str, ...] | None, known: Mapping[str, object]) -> t
         got = repr(unknown[0]) if unknown else "none"
         raise DataError("--datasets", f"be among {', '.join(known)}", got, "Separate names by commas")
     return tuple(dict.fromkeys(names))
+
+
+def too_few(is_outlier: NDArray[np.bool_]) -> str | None:
+    """Why a set of these rows (n,) cannot be dealt out to five folds, or None."""
+    n_outliers = int(is_outlier.sum())
+    n_targets = len(is_outlier) - n_outliers
+    is_enough = n_outliers >= MIN_OUTLIERS and n_targets >= MIN_TARGETS
+    return None if is_enough else f"too few rows: {n_targets} targets, {n_outliers} outliers"
+
+
+def refused_rows(tables: Mapping[str, Table]) -> list[str]:
+    """One sentence for each table that lost rows in reading."""
+    found = {name: table.report.by_reason() for name, table in tables.items()}
+    reasons = {name: ", ".join(f"{n} {why}" for why, n in by.items()) for name, by in found.items() if by}
+    return [f"{name}: rows not used: {text}" for name, text in reasons.items()]

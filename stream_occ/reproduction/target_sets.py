@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables
+from stream_occ.errors import DataError
+from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables, refused_rows, too_few
 from stream_occ.samples import FloatArray
 
 TABLES = {name: PAPER1_FILES[name] for name in PAPER1_FILES if name not in ("mf", "dlr", "cov", "ld", "mi")}
 """Ten of the first paper's tables: those that are public as feature vectors."""
 
-BUNDLED = {"iris": 3, "wine": 3, "breast_cancer": 2, "digits": 10}
-"""scikit-learn's own and their classes: each class in turn is the target, all others are its outliers."""
+BUNDLED = ("iris", "wine", "breast_cancer", "digits")
+"""scikit-learn's own: each class in turn is the target, all others are its outliers."""
 
 __all__ = ["BUNDLED", "TABLES", "TargetSet", "bundled_sets", "find_sets"]
 
@@ -30,20 +32,33 @@ class TargetSet:
     X: FloatArray
     is_outlier: NDArray[np.bool_]
 
+    def digest(self) -> str:
+        """The first 12 hex digits of the SHA-256 of rows and flags: which data a figure is of."""
+        return hashlib.sha256(self.X.tobytes() + self.is_outlier.tobytes()).hexdigest()[:12]
+
 
 def find_sets(
     data: str | os.PathLike[str] | None, names: Sequence[str] | None = None
 ) -> tuple[list[TargetSet], list[str]]:
-    """The problems of the tables below `data` (none: None) and of scikit-learn, and the names of tables not found.
+    """The problems of the tables below `data` (none: None) and of scikit-learn; and notes on what is missing of them.
 
-    `names` keeps these data sets alone. Raises DataError for an unknown name, a missing path and a damaged table.
+    `names` keeps these data sets alone. Raises DataError for an unknown name, a missing path, a folder with none of
+    the tables and a damaged table.
     """
-    wanted = check_names(None if names is None else tuple(names), {**TABLES, **BUNDLED})
+    wanted = check_names(None if names is None else tuple(names), dict.fromkeys((*TABLES, *BUNDLED)))
     tables = {name: TABLES[name] for name in wanted if name in TABLES}
     found = find_tables(data, tables) if data is not None and tables else {}
+    if tables and not found and (data is not None or len(tables) == len(wanted)):
+        raise DataError("--data", f"hold one of the tables {', '.join(tables)}", "none", "Give their folder")
     problems = [TargetSet(name, "normal", table.X, table.y) for name, table in found.items()]
     problems += [item for name in wanted if name in BUNDLED for item in bundled_sets(name)]
-    return problems, [name for name in tables if name not in found]
+    notes = refused_rows(found)
+    missing = [name for name in tables if name not in found]
+    if missing:
+        notes.append(f"tables not found and left out: {', '.join(missing)}")
+    faults = {item.dataset: too_few(item.is_outlier) for item in problems if too_few(item.is_outlier)}
+    notes += [f"{name} left out: {fault}" for name, fault in faults.items()]
+    return [item for item in problems if item.dataset not in faults], notes
 
 
 def bundled_sets(name: str) -> Iterator[TargetSet]:

@@ -1,6 +1,7 @@
 """The second paper's comparison: its problems, measures, selections and tests; figures by hand, runs on small sets."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from stream_occ.reproduction.outlier_aided import fowlkes_mallows, select_with_o
 from stream_occ.reproduction.paper2_grid import GRIDS, METHODS, grid_of
 from stream_occ.reproduction.paper2_report import compared
 from stream_occ.reproduction.plot import critical_difference_plot, groups_within
-from stream_occ.reproduction.target_sets import BUNDLED, TABLES, TargetSet, bundled_sets, find_sets
+from stream_occ.reproduction.target_sets import TABLES, TargetSet, bundled_sets, find_sets
 
 FAST = ("KOC", "OCSVM")
 
@@ -64,9 +65,9 @@ def test_methods_are_four_proposals_under_two_thresholds_and_eleven_peers() -> N
 
 def test_bundled_sets_take_each_class_in_turn() -> None:
     """3 + 3 + 2 + 10 problems, and the known class sizes of iris, wine and breast cancer."""
-    problems, missing = find_sets(None)
-    assert len(problems) == sum(BUNDLED.values()) == 18
-    assert missing == list(TABLES)
+    problems, notes = find_sets(None)
+    assert len(problems) == 18
+    assert notes == [f"tables not found and left out: {', '.join(TABLES)}"]
     sizes = {(item.dataset, item.target): np.bincount(item.is_outlier).tolist() for item in problems}
     assert sizes["iris", "setosa"] == [50, 100]
     assert [sizes["wine", f"class_{i}"][0] for i in range(3)] == [59, 71, 48]
@@ -77,14 +78,24 @@ def test_bundled_sets_take_each_class_in_turn() -> None:
 def test_tables_are_problems_with_normal_rows_as_targets(tmp_path: Path) -> None:
     """A table of the first paper is found below the folder; an unknown name is refused."""
     (tmp_path / "deep").mkdir()
-    lines = [f"{i}.0,{i * i}.0,{'positive' if i == 3 else 'negative'}" for i in range(9)]
+    lines = [f"{i}.0,{i * i}.0,{'positive' if i % 9 == 3 else 'negative'}" for i in range(45)]
+    lines[0] = "nan,0.0,negative"
     header = "@attribute a real [0, 9]\n@attribute b real [0, 99]\n@attribute class {positive, negative}\n@data\n"
     (tmp_path / "deep" / "glass2.dat").write_text(header + "\n".join(lines), encoding="utf-8")
-    (problem,), missing = find_sets(tmp_path, ["glass2", "yeast4"])
-    assert (problem.dataset, problem.target, missing) == ("glass2", "normal", ["yeast4"])
-    assert np.flatnonzero(problem.is_outlier).tolist() == [3]
+    (tmp_path / "glass4.dat").write_text(header + "\n".join(lines[:20]), encoding="utf-8")
+    (problem,), notes = find_sets(tmp_path, ["glass2", "glass4", "yeast4"])
+    assert (problem.dataset, problem.target) == ("glass2", "normal")
+    assert np.flatnonzero(problem.is_outlier).tolist() == [2, 11, 20, 29, 38]
+    assert notes == [
+        "glass2: rows not used: 1 not finite",
+        "glass4: rows not used: 1 not finite",
+        "tables not found and left out: yeast4",
+        "glass4 left out: too few rows: 17 targets, 2 outliers",
+    ]
     with pytest.raises(DataError, match="'abalone'"):
         find_sets(tmp_path, ["abalone"])
+    with pytest.raises(DataError, match="--data: must hold one of the tables"):
+        find_sets(tmp_path / "deep" / "..", ["yeast6"])
 
 
 @pytest.mark.parametrize(
@@ -228,6 +239,7 @@ def test_rows_of_other_settings_are_left_alone(tmp_path: Path) -> None:
     [
         ({"selection": "iqr"}, "--selection: must be among consistency, iqr-proxy, outliers; got 'iqr'"),
         ({"grid": "huge"}, "--grid: must be among small, full"),
+        ({"methods": []}, "--methods: must name at least one method"),
         ({"methods": ["DOC"]}, "--methods: must be among .*got 'DOC'"),
         ({"plot": Path("ranks.pdf")}, "--plot: must end in .svg or .png"),
         ({"datasets": ["glass2"]}, "--data: must hold one of the tables glass2; got none"),
@@ -239,7 +251,7 @@ def test_bad_requests_are_told_before_the_work(settings: dict[str, Any], message
         paper2.run(None, **settings)
 
 
-@pytest.mark.parametrize("text", ["not json\n", '{"dataset": "iris"}\n', "[1]\n"])
+@pytest.mark.parametrize("text", ["not json\n", '{"dataset": "iris"}\n', "[1]\n", '{"precious": "a week"}'])
 def test_a_file_of_something_else_is_not_resumed(tmp_path: Path, text: str) -> None:
     """It is refused by name and left as it is."""
     other = tmp_path / "notes.txt"
@@ -254,3 +266,17 @@ def test_bundled_problem_of_a_class_has_the_rows_of_all() -> None:
     problems = list(bundled_sets("iris"))
     assert all((item.X == problems[0].X).all() for item in problems)
     assert np.array_equal(sum((~item.is_outlier).astype(int) for item in problems), np.ones(150, dtype=int))
+
+
+def test_rows_of_other_data_or_spoilt_figures_are_not_taken(tmp_path: Path) -> None:
+    """A changed value of the data is another key; a figure outside 0..1 is refused."""
+    one, other = blobs(), blobs(far=8.5)
+    assert paper2.Cell(one, "KOC", "consistency", "small", 0).head()["data"] == blobs().digest() != other.digest()
+    resume = tmp_path / "rows.jsonl"
+    settings: dict[str, Any] = {"datasets": ["iris"], "methods": ["OCSVM"], "resume": resume, "n_jobs": 1}
+    paper2.run(None, **settings)
+    text = resume.read_text(encoding="utf-8")
+    for figure in ("7", "NaN", '"x"'):
+        resume.write_text(re.sub(r'"gmean": [0-9.]+', f'"gmean": {figure}', text), encoding="utf-8")
+        with pytest.raises(UsageError, match="--resume: must be a file of rows that this command wrote"):
+            paper2.run(None, **settings)
