@@ -27,8 +27,8 @@ class DriftPolicy:
     """How scores are watched.
 
     spacing_s > 0: one score is looked at in this time; block_s >= spacing_s: scored time of one block, s. max_blocks:
-    blocks remembered; min_blocks: blocks that must lie on each side of a change. delta in (0, 1): ADWIN's confidence;
-    it would bound the share of false reports if blocks were independent.
+    blocks remembered; min_blocks: blocks that must lie on each side of a change. delta in [1e-12, 1): ADWIN's
+    confidence; it would bound the share of false reports if blocks were independent.
     """
 
     spacing_s: float = 5.0

@@ -18,7 +18,7 @@ _CHUNK = 1024  # rows of one block of distances where only their sum is wanted
 
 def squared_distances(X: FloatArray, Y: FloatArray) -> FloatArray:
     """|x_i - y_j|^2 (n, m), clipped at 0, of rows X (n, d) and Y (m, d); exactly 0 on the diagonal where Y is X."""
-    center = Y.mean(axis=0)  # the expansion below loses digits far from the origin
+    center = np.median(Y, axis=0)  # the expansion below loses digits far from the origin; one far row moves a mean
     X, same = X - center, Y is X
     Y = X if same else Y - center
     squared = X @ Y.T
@@ -60,7 +60,7 @@ class KernelPoints:
 
     def __init__(self, points: FloatArray, bandwidth: float) -> None:
         self.points, self.bandwidth = points, bandwidth
-        self.center = points.mean(axis=0)  # |y|^2 - 2 y'x + |x|^2 loses digits far from the origin
+        self.center = np.median(points, axis=0)  # as in squared_distances
         shifted = points - self.center
         self._rows = np.empty((len(points), points.shape[1] + 2))  # times (x, |x|^2, 1): -|x - y|^2 / A2 in one product
         np.multiply(shifted, 2.0 / bandwidth, out=self._rows[:, :-2])

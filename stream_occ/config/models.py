@@ -178,7 +178,7 @@ class DriftConfig(Section):
     block_s: float = Field(default=1800.0, ge=10, le=86_400)
     max_blocks: int = Field(default=336, ge=4, le=10_000)
     min_blocks: int = Field(default=5, ge=2, le=5000)
-    delta: float = Field(default=0.002, gt=0, lt=1)
+    delta: float = Field(default=0.002, ge=1e-12, lt=1)
 
     @model_validator(mode="after")
     def _two_sides(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,15 @@ Plain = dict[str, Any] | list[Any] | str | int | float | bool | None
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")}
 _TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
 _TEXT_TAG = "tag:yaml.org,2002:str"
+
+
+class _Loader(yaml.SafeLoader):
+    """Also takes 1e-3 for a number, as YAML 1.2 does; YAML 1.1 wants 1.0e-3."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ def parse_yaml(text: str, name: str) -> Document:
     ({'mqtt': {'port': 1883}}, 2)
     """
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         got = f"the character {text[error.position]!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -12,7 +13,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stream_occ.samples import FloatArray
 from stream_occ.scoring import Scorer
 
-__all__ = ["FrozenScorerMixin", "as_generator", "check_parameter", "is_count", "is_number"]
+MOST_EXACT_ROWS = 5_000
+N_LANDMARKS = 1_000
+
+__all__ = [
+    "FrozenScorerMixin",
+    "TuningWarning",
+    "as_generator",
+    "check_parameter",
+    "is_count",
+    "is_number",
+    "on_landmarks",
+]
+
+
+class TuningWarning(UserWarning):
+    """Tuning ended where one would not want it: on the grid's edge, or with a threshold that separates nothing."""
 
 
 class FrozenScorerMixin:
@@ -83,7 +99,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     try:
         return np.random.default_rng(random_state)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"random_state must be a whole number >= 0 or a generator; got {random_state!r}") from error
 
 
@@ -95,11 +111,25 @@ def check_parameter(name: str, value: object, expected: str, ok: bool) -> None:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether value is a finite int or float; a bool is not."""
-    return (
-        isinstance(value, int | float | np.integer | np.floating)
-        and not isinstance(value, bool)
-        and bool(np.isfinite(value))
-    )
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond floating point
+        return False
+
+
+def on_landmarks(detector: Any, n_rows: int) -> bool:
+    """Sets 1,000 landmarks on a detector that could have them and has none, where its rows are more than 5,000.
+
+    An exact kernel fit takes time and memory cubic and quadratic in the rows: what trains on days of windows uses this
+    and says so.
+    """
+    params = detector.get_params(deep=False)
+    if n_rows <= MOST_EXACT_ROWS or params.get("n_landmarks", 0) is not None:
+        return False
+    detector.set_params(n_landmarks=N_LANDMARKS)
+    return True
 
 
 def is_count(value: object, least: int) -> bool:

@@ -6,12 +6,14 @@ phi-distances are |phi_i - phi_j|^2 = 2 - 2 K_ij; for a Gaussian kernel a row's 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cholesky, lapack, solve_triangular
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
@@ -252,6 +254,8 @@ def _sparse_rows(values: FloatArray, columns: IntArray) -> Any:
 def _cluster(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
     """k-means clusters 0..k-1 (N,) of the rows, none empty, at most N - 1 and at most the number of distinct rows."""
     most = min(n_clusters, len(X) - 1, len(np.unique(X, axis=0)))
-    with threadpool_limits(limits=1):  # partial sums of threads are added in the order in which they end
+    # one thread: partial sums of several are added in the order in which they end
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rows that differ by rounding make fewer clusters
         labels = KMeans(n_clusters=most, n_init=3, random_state=seed).fit_predict(X)
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -13,7 +14,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
+from stream_occ.detectors._base import (
+    FrozenScorerMixin,
+    TuningWarning,
+    as_generator,
+    check_parameter,
+    is_count,
+    is_number,
+)
 from stream_occ.detectors._graphs import GRAPHS
 from stream_occ.detectors._krr_solver import LayerFit, LayerSettings, fit_layer, reject_index
 from stream_occ.samples import FloatArray
@@ -23,6 +31,7 @@ __all__ = ["MAX_EXACT_ROWS", "KernelRidge"]
 
 MAX_EXACT_ROWS = 20_000  # three to four N x N matrices are alive at once: 13 GB
 _MAX_COORDINATE = 1e36
+_FEW_ROWS = 20  # below, one tie decides
 _MANY_ROWS = 1000  # below, a second BLAS thread costs more than it gains
 
 
@@ -131,6 +140,12 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.score_threshold_ = float(np.nextafter(self.theta_, -np.inf)) if is_strict else self.theta_
         self.offset_ = -self.score_threshold_
         self.training_acceptance_ = float(np.mean(scores <= self.score_threshold_))
+        if self.training_acceptance_ == 0.0 and len(X) >= _FEW_ROWS:
+            warnings.warn(
+                "the threshold rejects all training rows: look for rows far from the rest, or change C and lam",
+                TuningWarning,
+                stacklevel=3,
+            )
 
     def _layer_settings(self) -> list[LayerSettings]:
         """One entry a layer, from checked parameters; raises ValueError naming the one that is off."""

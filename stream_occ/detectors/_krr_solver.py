@@ -77,7 +77,10 @@ def fit_layer(
         else:
             weights, outputs, slack = _solve_landmarks(kernel, K, T, L, settings, leave_one_out)
     except LinAlgError as error:
-        raise ValueError(f"C must leave the regression solvable in float64; got {settings.C:g}. Lower C") from error
+        got = f"C = {settings.C:g}, lam = {settings.lam:g}"
+        raise ValueError(
+            f"C and lam must leave the regression solvable in float64; got {got}. Bring them nearer to 1"
+        ) from error
     if not np.abs(weights).max() <= LARGEST_WEIGHT:
         raise ValueError(f"X and C must give weights within +-{LARGEST_WEIGHT:g}; lower C or scale the features first")
     held_out = None
@@ -105,8 +108,8 @@ def _bandwidth(X: FloatArray, bandwidth: str | float) -> float:
     found = rms_bandwidth(X) if bandwidth == "rms" else mean_bandwidth(X)
     if found < SMALLEST_BANDWIDTH or np.ptp(X, axis=0).max() == 0.0:
         raise ValueError(
-            f"every layer's input must hold at least two distinct rows; got n_samples = {len(X)} that coincide. "
-            "Check that the sensor moved, or raise C"
+            f"every layer's input must hold rows that differ by more than rounding; got n_samples = {len(X)} that do "
+            "not. Scale the features, or raise C"
         )
     return found
 

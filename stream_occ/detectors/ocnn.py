@@ -11,16 +11,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
+from stream_occ.detectors._base import (
+    FrozenScorerMixin,
+    TuningWarning,
+    as_generator,
+    check_parameter,
+    is_count,
+    is_number,
+)
 from stream_occ.detectors._tuning import BoolArray, MemberFit, MemberSettings, NoiseSide, fit_member
 from stream_occ.samples import FloatArray
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
 
 __all__ = ["OCNN", "TuningWarning"]
-
-
-class TuningWarning(UserWarning):
-    """Tuning ended where one would not want it: on the grid's edge, or with a threshold that separates nothing."""
 
 
 class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,6 +132,10 @@ class OCNN(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
     def settings(self) -> MemberSettings:
         """The parameters, checked; raises ValueError naming the one that is off."""
+        for name in ("drop_noise", "train_on_noise", "drop_duplicates"):
+            check_parameter(
+                name, getattr(self, name), "True or False", isinstance(getattr(self, name), bool | np.bool_)
+            )
         check_parameter("max_neighbors", self.max_neighbors, "an int >= 1", is_count(self.max_neighbors, 1))
         check_parameter("n_inner_folds", self.n_inner_folds, "an int >= 2", is_count(self.n_inner_folds, 2))
         check_parameter("omega", self.omega, "a finite number >= 0", is_number(self.omega) and self.omega >= 0)

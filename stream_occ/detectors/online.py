@@ -230,6 +230,7 @@ class OnlineKernelRidge(base.AnomalyDetector):
         expected = f"in [{least:.4f}, 1] with {n_landmarks} landmarks"
         check_parameter("forgetting_factor", forgetting_factor, expected, is_factor)
         check_parameter("warm_up", warm_up, f"an int >= {n_landmarks}", is_count(warm_up, n_landmarks))
+        check_parameter("landmarks", landmarks, "None or at least 2 rows", landmarks is None or len(landmarks) > 1)
         self.n_landmarks = n_landmarks
         self.C = C
         self.forgetting_factor = forgetting_factor

@@ -203,6 +203,8 @@ class SelectedDetector(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return OCNN() if self.estimator is None else self.estimator
 
     def _check(self) -> None:
+        is_grid = self.grid is None or isinstance(self.grid, Mapping)
+        check_parameter("grid", self.grid, "None or a mapping of parameters to lists of values", is_grid)
         check_parameter("rule", self.rule, "consistency or iqr-proxy", self.rule in ("consistency", "iqr-proxy"))
         check_parameter("eta", self.eta, "a share in (0, 1)", is_number(self.eta) and 0.0 < self.eta < 1.0)
         check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))

@@ -38,12 +38,14 @@ class DetectorMethod:
 
     def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
         """Fits scaler and detector; the score is that of the frozen scorer, which the model file would carry."""
+        from stream_occ.detectors._base import on_landmarks
         from stream_occ.detectors.scaling import fit_scaler
         from stream_occ.detectors.selection import group_arguments
 
         detector = self.make(seed)
         rows = self._rows(normal, seed)
         X, people, recordings = normal.X[rows], [normal.subject[i] for i in rows], normal.recording[rows].tolist()
+        on_landmarks(detector, len(X))
         scaler = fit_scaler(X, self.scaling)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tuning at the edge of its grid, once a fit: docs/results.md says so

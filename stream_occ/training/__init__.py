@@ -95,6 +95,7 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     sos = design_filter(config, feature_set)
     data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
     notes: list[str] = []
+    config = _bounded(config, detector, len(data.X), notes)
     evidence, quantile = _hold_out(data, config, progress, notes)
     every_row = np.ones(len(data.X), dtype=bool)
     scaler, detector = _fit(data.X, config, "Fitting the model", progress, notes, _origin(data, every_row))
@@ -132,6 +133,20 @@ def _with_rule(config: TrainingConfig, detector: Any) -> TrainingConfig:
         return config
     rule = "detector" if getattr(detector, "decides_by_itself", False) else "quantile"
     return config.model_copy(update={"threshold": config.threshold.model_copy(update={"rule": rule})})
+
+
+def _bounded(config: TrainingConfig, detector: Any, n_rows: int, notes: list[str]) -> TrainingConfig:
+    """The configuration with landmarks where an exact kernel fit of so many rows would take hours and gigabytes."""
+    from stream_occ.detectors._base import on_landmarks
+
+    if not on_landmarks(detector, n_rows):
+        return config
+    n_landmarks = detector.get_params(deep=False)["n_landmarks"]
+    notes.append(
+        f"fitted on {n_landmarks} landmarks of {n_rows} windows: --param n_landmarks={n_rows} for the exact fit"
+    )
+    chosen = config.detector.model_copy(update={"params": {**config.detector.params, "n_landmarks": n_landmarks}})
+    return config.model_copy(update={"detector": chosen})
 
 
 def design_filter(config: TrainingConfig, feature_set: FeatureSet) -> FloatArray | None:

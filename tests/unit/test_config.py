@@ -9,7 +9,7 @@ import pytest
 
 from stream_occ.cli import run
 from stream_occ.config import Config, adjusted_config, check_config, load_config
-from stream_occ.config.yaml_lines import MAX_BYTES
+from stream_occ.config.yaml_lines import MAX_BYTES, parse_yaml
 from stream_occ.errors import ConfigError
 
 REPO = Path(__file__).resolve().parents[2]
@@ -301,3 +301,8 @@ def test_show_command_masks_secrets(
     shown = capsys.readouterr().out
     assert "hunter2" not in shown
     assert "password: '***'" in shown
+
+
+def test_numbers_with_an_exponent_need_no_point() -> None:
+    """1e-3 is a number, as in YAML 1.2 and everywhere else; a text that only looks so stays a text."""
+    assert parse_yaml("[1e-3, 2E5, -1.5e+2, e5, 1e, x1e3]", "f").data == [0.001, 200000.0, -150.0, "e5", "1e", "x1e3"]

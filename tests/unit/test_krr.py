@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from stream_occ.detectors import KernelRidgeAutoEncoder, KernelRidgeOCC, MultiLayerKRR, preset, preset_names
+from stream_occ.detectors import OCNN, KernelRidgeAutoEncoder, KernelRidgeOCC, MultiLayerKRR, preset, preset_names
+from stream_occ.detectors._base import TuningWarning, on_landmarks
 from stream_occ.detectors._graphs import laplacian
 from stream_occ.detectors._krr_solver import LayerSettings, fit_layer, reject_index
 from stream_occ.kernels import KernelPoints, rms_bandwidth
@@ -351,7 +352,7 @@ def test_unfit_rows_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"at most 30 rows for an exact fit; got 36\. Set n_landmarks"):
         KernelRidgeOCC().fit(curved())
     assert KernelRidgeOCC(n_landmarks=10).fit(curved()).training_acceptance_ > 0.9
-    with pytest.raises(ValueError, match="every layer's input must hold at least two distinct rows"):
+    with pytest.raises(ValueError, match="every layer's input must hold rows that differ by more than rounding"):
         MultiLayerKRR(2, C=1e-20, n_landmarks=10).fit(curved())
 
 
@@ -378,3 +379,31 @@ def test_fit_says_what_it_settled_on() -> None:
     told = MultiLayerKRR(2).fit(curved(40)).tuning_summary()
     assert told["training_acceptance"]["share"] == 37 / 40  # code rejects floor(.05 * 40) + 1 rows
     assert list(told["bandwidth"]) == ["layer 1", "layer 2"]
+
+
+def test_many_windows_are_fitted_on_landmarks_unless_told() -> None:
+    """Above 5,000 rows 1,000 landmarks are set; a number given stands; detectors without any are left alone."""
+    assert not on_landmarks(KernelRidgeOCC(), 5000)
+    detector, given = KernelRidgeOCC(), KernelRidgeOCC(n_landmarks=7)
+    assert on_landmarks(detector, 5001)
+    assert detector.n_landmarks == 1000
+    assert not on_landmarks(given, 10**6)
+    assert given.n_landmarks == 7
+    assert not on_landmarks(OCNN(), 10**6)
+
+
+def test_threshold_that_rejects_all_training_rows_is_told() -> None:
+    """One row far away sets the bandwidth; the others tie at theta1, which the strict rule rejects."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X[-1] = 1e6
+    with pytest.warns(TuningWarning, match="rejects all training rows"):
+        detector = MultiLayerKRR(graph="lle").fit(X)
+    assert detector.training_acceptance_ == 0.0
+
+
+def test_kernel_by_number_keeps_its_digits_beside_one_far_row() -> None:
+    """Centred on the median, the 59 rows' kernel values do not lose what a row at 1e8 would cost a mean."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X[-1] = 1e8
+    row = KernelPoints(X, 2.0).row(X[0])
+    np.testing.assert_allclose(row[:-1], np.exp(-np.square(X[:-1] - X[0]).sum(axis=1) / 2.0), rtol=0, atol=1e-12)
