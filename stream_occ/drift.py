@@ -3,7 +3,7 @@
 Scores of overlapping windows are dependent: river's ADWIN on every score reports hundreds of changes a day where there
 is none (benchmarks/drift.py). So one score in 5 s is looked at, as its rank among the first hours' scores, and a block
 is the mean of half an hour of them. A block's time is that of scored windows: what is not worn or has gaps takes no
-part. river's own detector would do, but brings scikit-learn and scipy, 90 MB, into a service of 60.
+part. river's own detector would do, but brings scikit-learn and scipy into a small service.
 """
 
 from __future__ import annotations

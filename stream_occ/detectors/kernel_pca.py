@@ -35,8 +35,8 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     E >= 1 for a row so far from all others that its kernel is 0: far rows are always outliers. With fewer components
     that is not certain; fit keeps to what was asked.
 
-    X is used as given: scale it first. Time N^3 (4,000 rows: half a minute), memory N^2, so at most 15,000 rows; the
-    scorer keeps all rows and q x N weights (4,000 rows of 31 features: 16 MB, 2 ms a row).
+    X is used as given: scale it first. Time N^3 and memory N^2, so at most 15,000 rows; the scorer keeps all rows and
+    q x N weights.
 
     Parameters
     ----------

@@ -320,7 +320,7 @@ class GuardedLearner(base.AnomalyDetector):
     scored above 0: these are trusted, and should hold all of everyday life. From then on it stands still. One that
     followed all scores would be lifted by a long burst, and one that followed the accepted alone would sink to nothing.
     Refusals are counted instead; when their share rises a person should look. In a sliding window it rises by itself to
-    two or three times 1 - q (measured), since the refused tail no longer stands in the window, and stays there.
+    above 1 - q, since the refused tail no longer stands in the window, and stays there.
 
     What this cannot keep out: abnormality that grows slowly enough for each row to score as normal.
 
