@@ -8,6 +8,7 @@ Use as a context manager, or the fixture `broker` of tests/integration/conftest.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -68,11 +69,13 @@ class Broker:
         """Ends the process, in order or by SIGKILL."""
         if self.process is None:
             return
-        if kill:
-            self.process.kill()
-        else:
-            self.process.terminate()
-        self.process.wait(10)
+        deadline = time.monotonic() + 10
+        while self.process.poll() is None and time.monotonic() < deadline:
+            # more than once: mosquitto forgets a SIGTERM that comes between listening and its main loop
+            self.process.kill() if kill else self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.5)
+        assert self.process.poll() is not None, "mosquitto does not end"
         if self.process.stderr is not None:
             self.process.stderr.close()
         self.process = None
