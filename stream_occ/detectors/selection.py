@@ -28,7 +28,8 @@ _LEAST_PROXIES = 5  # as many as paper 1 asks for
 _SEEDS = 2**31 - 1
 _LANDMARKS = 500  # an exact fit of each candidate in each fold would take hours on a day of windows
 
-_PARTS = 10  # of an only recording: neighbouring windows overlap at their borders alone
+_PART_ROWS = 120  # a minute at the usual hop: neighbouring windows overlap at its borders alone
+_LEAST_PARTS = 10
 
 SCALING = "z-score"  # of paper 2
 
@@ -230,18 +231,17 @@ def candidates_of(
     return combinations, [clone(estimator).set_params(**common, **combination) for combination in combinations]
 
 
-def group_arguments(detector: Any, people: Sequence[str], recordings: Sequence[int]) -> dict[str, Any]:
+def group_arguments(detector: Any, people: Sequence[str]) -> dict[str, Any]:
     """`groups` for a detector whose fit takes them, nothing for another: what no fold may split, one entry a row.
 
-    People where there are two or more, else recordings, else ten contiguous parts of the only one.
+    People where there are two or more; of one person minutes, so that an activity done once is in many groups.
     """
     if "groups" not in inspect.signature(detector.fit).parameters:
         return {}
     if len(set(people)) > 1:
         return {"groups": list(people)}
-    if len(set(recordings)) > 1:
-        return {"groups": list(recordings)}
-    return {"groups": np.arange(len(people)) * _PARTS // len(people)}
+    part = max(1, min(_PART_ROWS, len(people) // _LEAST_PARTS))
+    return {"groups": np.arange(len(people)) // part}
 
 
 def consistency_limit(eta: float, n_rows: int) -> float:

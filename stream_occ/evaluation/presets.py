@@ -44,13 +44,13 @@ class DetectorMethod:
 
         detector = self.make(seed)
         rows = self._rows(normal, seed)
-        X, people, recordings = normal.X[rows], [normal.subject[i] for i in rows], normal.recording[rows].tolist()
+        X, people = normal.X[rows], [normal.subject[i] for i in rows]
         on_landmarks(detector, len(X))
         scaler = fit_scaler(X, self.scaling)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tuning at the edge of its grid, once a fit: docs/results.md says so
             try:
-                detector.fit(scaler.transform(X), **group_arguments(detector, people, recordings))
+                detector.fit(scaler.transform(X), **group_arguments(detector, people))
             except ValueError as error:
                 raise DataError(
                     f"method {self.key}", "suit the training windows", str(error), "Leave it out of --methods"

@@ -39,6 +39,7 @@ __all__ = [
 
 N_SELF_TEST_ROWS = 24
 MAX_LOADER_NOTES = 5
+PART_S = 60.0  # of one person's day, held out in turn
 N_SELF_TEST_ANOMALIES = 8
 _VERSIONED = ("numpy", "scipy", "scikit-learn")
 
@@ -98,7 +99,7 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     config = _bounded(config, detector, len(data.X), notes)
     evidence, quantile = _hold_out(data, config, progress, notes)
     every_row = np.ones(len(data.X), dtype=bool)
-    scaler, detector = _fit(data.X, config, "Fitting the model", progress, notes, _origin(data, every_row))
+    scaler, detector = _fit(data.X, config, "Fitting the model", progress, notes, _people(data, every_row))
     threshold = float(detector.score_threshold_) if quantile is None else quantile
     summary = _summary(data, config, evidence, threshold, notes)
     model = Model(
@@ -179,10 +180,9 @@ def make_detector(config: TrainingConfig) -> Any:
         ) from error
 
 
-def _origin(data: TrainingData, rows: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
-    """Person and recording of each of these rows."""
-    recordings = data.recording[rows].tolist()
-    return [data.recordings[i].person for i in recordings], recordings
+def _people(data: TrainingData, rows: NDArray[np.bool_]) -> list[str]:
+    """The person behind each of these rows."""
+    return [data.recordings[i].person for i in data.recording[rows].tolist()]
 
 
 def _fit(
@@ -191,7 +191,7 @@ def _fit(
     stage: str,
     progress: ProgressReport,
     notes: list[str],
-    origin: tuple[list[str], list[int]],
+    people: list[str],
 ) -> tuple[Scaler, Any]:
     """Scaler and detector fitted on rows X; what the detector warns of goes to the notes."""
     from stream_occ.detectors.scaling import fit_scaler
@@ -199,7 +199,7 @@ def _fit(
 
     scaler, detector = fit_scaler(X, config.scaler), make_detector(config)
     shows_progress = "progress" in inspect.signature(detector.fit).parameters
-    extra = group_arguments(detector, *origin)
+    extra = group_arguments(detector, people)
     if shows_progress:
         extra["progress"] = lambda done, total: progress(stage, done, total)
     with warnings.catch_warnings(record=True) as caught:
@@ -232,7 +232,7 @@ def _hold_out(
         out = fold == number
         stage = f"Holding out {unit}, {number + 1} of {n_folds}"
         rows = ~out & ~_near(out, guard)
-        scaler, detector = _fit(data.X[rows], config, stage, progress, notes, _origin(data, rows))
+        scaler, detector = _fit(data.X[rows], config, stage, progress, notes, _people(data, rows))
         scores[out] = detector.to_scorer().score(scaler.transform(data.X[out]))
         own_threshold[out] = detector.score_threshold_
     activities = tuple(data.activities())
@@ -245,29 +245,27 @@ def _hold_out(
 def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, int]:
     """What is held out, the fold (n,) of each row, and how many rows beside a fold overlap it.
 
-    People where there are two or more; else recordings; else contiguous parts of the only recording, whose neighbours
-    within one window length are trained on with neither.
+    People where there are two or more. Of one person every n-th minute: held out in longer parts, an activity that was
+    done once would be strange to the fold that has it, and its scores would lift the threshold above falls.
     """
     from stream_occ.detectors.calibration import group_folds
 
     recordings = data.recording.tolist()
-    for unit, names in (
-        ("people", [data.recordings[i].person for i in recordings]),
-        ("recordings", [str(i) for i in recordings]),
-    ):
-        n_groups = len(set(names))
-        if n_groups >= 2:
-            return unit, group_folds(names, min(config.threshold.n_folds, n_groups), config.seed), 0
-    guard = int(np.ceil(config.window_s / (config.train_hop_s or config.hop_s)))
-    n_folds, n = config.threshold.n_folds, len(data.X)
+    names = [data.recordings[i].person for i in recordings]
+    n_people, n_folds, n = len(set(names)), config.threshold.n_folds, len(data.X)
+    if n_people >= 2:
+        return "people", group_folds(names, min(n_folds, n_people), config.seed), 0
+    hop_s = config.train_hop_s or config.hop_s
+    guard = int(np.ceil(config.window_s / hop_s))
     if n < 2 * n_folds * guard:
         raise DataError(
             "training data",
-            f"hold {2 * n_folds * guard} windows where there is one recording alone",
+            f"hold {2 * n_folds * guard} windows where there is one person alone",
             f"{n}",
-            "Record for longer, or make a second recording",
+            "Record for longer, or record another person",
         )
-    return "parts of the recording", (np.arange(n) * n_folds // n).astype(np.int64), guard
+    part = max(guard, min(round(PART_S / hop_s), n // (2 * n_folds)))
+    return "minutes of the same person", np.arange(n) // part % n_folds, guard
 
 
 def _near(out: NDArray[np.bool_], guard: int) -> NDArray[np.bool_]:
@@ -285,11 +283,17 @@ def _summary(
     """All that is said of a training run, as plain JSON."""
     rates = [recording.rate_hz for recording in data.recordings]
     n_rejected = int(evidence.rejected.sum())
+    n_people = len({recording.person for recording in data.recordings})
+    if n_people == 1:
+        notes.append(
+            "one person: the threshold comes from other minutes of the same recordings, and says nothing of other "
+            "people and other days. Record several people, or hours of this one"
+        )
     if config.threshold.rule == "quantile" and n_rejected < 5:
         notes.append(f"the threshold rests on {n_rejected} rejected windows: record more for a surer one")
     return {
         "datasets": sorted({recording.name.partition("/")[0] for recording in data.recordings}),
-        "n_people": len({recording.person for recording in data.recordings}),
+        "n_people": n_people,
         "n_recordings": len(data.recordings),
         "n_windows": len(data.X),
         "hours": sum(recording.duration_s for recording in data.recordings) / 3600,

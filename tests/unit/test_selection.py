@@ -223,14 +223,14 @@ def test_scikit_learn_contract_holds(estimator: Any, check: Any) -> None:
 
 
 def test_what_no_fold_may_split() -> None:
-    """People where there are two, else recordings, else parts; nothing for a detector that takes no groups."""
-    two, one, several = ["a", "b", "a"], ["a"] * 3, [1, 1, 2]
-    assert group_arguments(SelectedDetector(), two, several) == {"groups": two}
-    assert group_arguments(SelectedDetector(), one, several) == {"groups": several}
-    parts = group_arguments(SelectedDetector(), ["a"] * 40, [1] * 40)["groups"].tolist()
-    assert parts == sorted(parts)
-    assert [parts.count(part) for part in range(10)] == [4] * 10
-    assert group_arguments(OCNN(), two, several) == {}
+    """People where there are two, else minutes, shorter in short data; nothing for a detector that takes no groups."""
+    two = ["a", "b", "a"]
+    assert group_arguments(SelectedDetector(), two) == {"groups": two}
+    for n_rows, size, n_parts in ((40, 4, 10), (3000, 120, 25)):
+        parts = group_arguments(SelectedDetector(), ["a"] * n_rows)["groups"].tolist()
+        assert parts == sorted(parts)
+        assert [parts.count(part) for part in range(n_parts)] == [size] * n_parts
+    assert group_arguments(OCNN(), two) == {}
 
 
 def test_trainer_says_who_is_who(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_trainer_says_who_is_who(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SelectedDetector, "fit", spy)
     config = training.TrainingConfig.model_validate({"detector": {"name": "KOC_iqr-proxy"}, "scaler": "z-score"})
     X, people = np.random.default_rng(0).normal(size=(60, 2)), ["a"] * 20 + ["b"] * 20 + ["c"] * 20
-    training._fit(X, config, "Fitting", lambda stage, done, total: None, [], (people, list(range(60))))
+    training._fit(X, config, "Fitting", lambda stage, done, total: None, [], people)
     assert seen == [people]
 
 

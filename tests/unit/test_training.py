@@ -286,10 +286,20 @@ def test_what_the_loader_refused_and_noted_is_said() -> None:
     assert summary["notes"][-6:] == [*(f"loader: {i}.csv: odd" for i in range(5)), "loader: and 2 more notes"]
 
 
-def test_one_person_is_held_out_by_recordings() -> None:
-    """The path of a user who recorded herself."""
-    own = [recording("me", "day", str(i)) for i in range(4)]
-    assert train([Source(own)], config()).summary["threshold"]["held_out"] == "recordings"
+def test_one_person_is_held_out_by_minutes_and_warned_of() -> None:
+    """The path of a user who recorded herself: five minutes of one thing are in every fold; a note says the limits."""
+    walk, sit = recording("me", "walk", duration_s=300.0), recording("me", "sit", duration_s=300.0)
+    result = train([Source([walk, sit])], config())
+    assert result.summary["threshold"]["held_out"] == "minutes of the same person"
+    data = SimpleNamespace(
+        X=np.zeros((1200, 1)), recording=np.repeat([0, 1], 600), recordings=[SimpleNamespace(person="me")] * 2
+    )
+    unit, fold, guard = training._folds(cast(Any, data), config())
+    assert (unit, guard) == ("minutes of the same person", 10)
+    assert fold.tolist() == [minute % 3 for minute in range(10) for _ in range(120)]
+    assert any(
+        note.startswith("one person: the threshold comes from other minutes") for note in result.summary["notes"]
+    )
 
 
 def test_one_recording_is_held_out_in_parts_without_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,8 +314,8 @@ def test_one_recording_is_held_out_in_parts_without_overlap(monkeypatch: pytest.
     monkeypatch.setattr(training, "_fit", spy)
     summary = train([Source([recording(duration_s=64.5)])], config()).summary
     assert summary["n_windows"] == 120
-    assert summary["threshold"]["held_out"] == "parts of the recording"
-    assert sizes == [120 - 40 - 9, 120 - 40 - 18, 120 - 40 - 9, 120]
+    assert summary["threshold"]["held_out"] == "minutes of the same person"
+    assert sizes == [120 - 40 - 27, 120 - 40 - 36, 120 - 40 - 27, 120]  # six parts of 20, two a fold
 
 
 @pytest.mark.parametrize(
