@@ -27,6 +27,13 @@ from stream_occ.errors import StreamOccError
 PROGRAM = "stream-occ"
 DEBUG_VARIABLE = "STREAM_OCC_DEBUG"
 
+_EXTRAS = {
+    **dict.fromkeys(("scipy", "sklearn", "joblib", "threadpoolctl", "matplotlib"), "train"),
+    "iotcore": "demo",
+    "river": "online",
+}
+"""What the base install lacks, and the extra that brings it."""
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -53,6 +60,11 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:
         if _debugging():
             raise
+        extra = _EXTRAS.get((error.name or "").partition(".")[0]) if isinstance(error, ModuleNotFoundError) else None
+        if extra is not None:
+            return _fail(
+                f"this needs the extra '{extra}': pip install '.[{extra}]' in a copy of the repository", EXIT_USAGE
+            )
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return _fail(f"unexpected error: {what} (set {DEBUG_VARIABLE}=1 for the traceback)", EXIT_FAILED)
 

@@ -160,5 +160,6 @@ def _write(found: Report, json_path: Path | None, markdown: Path | None) -> None
         except OSError as error:
             got = f"{markdown} ({error.strerror})"
             raise UsageError("--markdown", "name a file that can be written", got, "Give another path") from error
+        sys.stderr.write(f"Tables written to {markdown}\n")
     elif str(json_path) != "-":
         sys.stdout.write(text)

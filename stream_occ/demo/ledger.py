@@ -93,6 +93,7 @@ class Ledger:
         with self._lock:
             falls = sorted(self.falls, key=lambda fall: (fall.t_start_ns, fall.device_id))
             false: list[tuple[str, int, str]] = []
+            n_further = 0
             for fall in falls:
                 fall.delay_s = None
             for device_id, t_ns in sorted(self.alerts, key=lambda alert: alert[1]):
@@ -101,7 +102,9 @@ class Ledger:
                     false.append((device_id, t_ns, self._activity_at(device_id, t_ns)))
                 elif owners[-1].delay_s is None:
                     owners[-1].delay_s = (t_ns - owners[-1].t_end_ns) / NS_PER_S
-            return Outcome(tuple(falls), tuple(false), sum(line.n_windows for line in self.lines.values()))
+                else:
+                    n_further += 1
+            return Outcome(tuple(falls), tuple(false), n_further, sum(line.n_windows for line in self.lines.values()))
 
     def _activity_at(self, device_id: str, t_ns: int) -> str:
         begun = [activity for start_ns, activity in self.spans.get(device_id, []) if start_ns <= t_ns]
@@ -110,10 +113,14 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Falls with their delays, false alerts (device, ns, activity at the time), windows scored."""
+    """Falls with their delays, false alerts (device, ns, activity at the time), windows scored.
+
+    n_further: alerts in the minute after a fall that was flagged already, such as when the wearer gets up.
+    """
 
     falls: tuple[Fall, ...]
     false_alarms: tuple[tuple[str, int, str], ...]
+    n_further: int
     n_windows: int
 
     @property

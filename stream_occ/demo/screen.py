@@ -127,6 +127,11 @@ def summary_lines(outcome: Outcome, data_hours: float, wall_s: float) -> list[st
         f"  falls flagged    {outcome.n_flagged}",
         f"  falls missed     {len(missed)}" + (f"   ({'; '.join(missed)})" if missed else ""),
         f"  false alarms     {len(false)}" + (f"   ({'; '.join(false)})" if false else ""),
+        *(
+            [f"  further alerts   {outcome.n_further}   (within a minute after a flagged fall)"]
+            if outcome.n_further
+            else []
+        ),
         f"  median delay     {delay}",
         DISCLAIMER,
     ]

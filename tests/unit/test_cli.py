@@ -54,6 +54,8 @@ def command(times: Annotated[int, typer.Option(help="How often.")] = 1, fail: st
         raise ServiceError("broker", "accept the login", "a refusal", "Check mqtt.username")
     if fail == "bug":
         raise KeyError("nobody\\nexpected this")
+    if fail == "extra":
+        raise ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")
     if fail == "keyboard":
         raise KeyboardInterrupt
     print("it " * times)
@@ -154,6 +156,11 @@ class TestCommands:
     ) -> None:
         """The line says where, what must hold, what came and what to do; the class decides the code."""
         assert output(capsys, "echo-it", "--fail", fail) == (code, "", line)
+
+    def test_missing_extra_is_named_with_its_install_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The base install has no scikit-learn: whoever trains is told what to install."""
+        line = "stream-occ: this needs the extra 'train': pip install '.[train]' in a copy of the repository\n"
+        assert output(capsys, "echo-it", "--fail", "extra") == (2, "", line)
 
     def test_unexpected_error_is_one_line_and_names_the_debug_switch(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

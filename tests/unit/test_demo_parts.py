@@ -41,6 +41,17 @@ def test_alert_outside_that_time_is_false(device: str, t_s: float, activity: str
     assert outcome.false_alarms == ((device, round(t_s * S), activity),)
 
 
+def test_second_alert_after_a_flagged_fall_is_told_apart() -> None:
+    """Getting up half a minute later is neither another flagged fall nor a false alarm, and is in the summary."""
+    ledger = a_ledger()
+    for name, t_s in (("id1", 103), ("id2", 140)):
+        ledger.add_event("a", t_s * S, "alarm", name)
+        ledger.add_event("a", t_s * S + S, "resolved", name)
+    outcome = ledger.settle()
+    assert (outcome.n_flagged, outcome.false_alarms, outcome.n_further) == (1, (), 1)
+    assert "  further alerts   1   (within a minute after a flagged fall)" in summary_lines(outcome, 0.1, 5.0)
+
+
 def test_alert_of_another_wearer_is_false() -> None:
     """A fall is flagged by alerts of its own wearer alone."""
     ledger = a_ledger()
