@@ -1,5 +1,6 @@
 """Selection without outliers: candidates whose held-out behaviour is known by hand, and real detectors in a grid."""
 
+import itertools
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from stream_occ import training
-from stream_occ.detectors import OCNN
+from stream_occ.detectors import OCNN, MultiLayerKRR
 from stream_occ.detectors._base import FrozenScorerMixin
 from stream_occ.detectors.selection import (
     SelectedDetector,
@@ -255,3 +256,24 @@ def test_groups_must_fit_the_rows_and_be_two() -> None:
         SelectedDetector().fit(X, groups=["a", "b", "c"])
     with pytest.raises(ValueError, match="at least two people or recordings; got 1"):
         SelectedDetector().fit(X, groups=["a"] * 20)
+
+
+@pytest.mark.parametrize(
+    ("graph", "grid"),
+    [
+        ("cda", {"n_layers": (2, 1), "C": (64.0, 8.0), "lam": (0.125, 8.0), "n_clusters": (8, 3)}),
+        ("lle", {"n_layers": (2, 1), "C": (64.0, 8.0), "lam": (0.125, 8.0), "graph_neighbors": (8, 3)}),
+    ],
+)
+def test_kernel_ridge_is_chosen_along_all_its_axes(graph: Any, grid: dict[str, Any]) -> None:
+    """Layers, C, lambda and clusters or neighbours: the first of 16 candidates whose held-out rejection passes."""
+    rng = np.random.default_rng(1)
+    X = np.tanh(rng.normal(size=(150, 2)) @ rng.normal(size=(2, 4))) + 0.05 * rng.normal(size=(150, 4))
+    found = SelectedDetector(MultiLayerKRR(graph=graph), grid, random_state=0).fit(X)
+    limit = 0.05 + 2 * np.sqrt(0.05 * 0.95 / 150)
+    places = list(itertools.product(*grid.values()))
+    assert tuple(found.params_[name] for name in grid) == places[found.index_]
+    assert found.measured_[-1] <= limit
+    assert all(share > limit for share in found.measured_[:-1])
+    assert len(found.measured_) == found.index_ + 1
+    assert found.index_ > 0  # C = 64 rejects too many rows that it has not seen
