@@ -1,0 +1,190 @@
+"""Set a model's threshold by a budget of false alarms a day, and say what the recordings support."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_occ.cli._common import JsonOption, check_output, counted, progress, write_json
+from stream_occ.errors import UsageError
+
+if TYPE_CHECKING:
+    from stream_occ.evaluation.budget import Claim, Evidence
+    from stream_occ.scoring import Model
+
+EXAMPLES = (
+    "stream-occ calibrate --model model.occ --dataset recording --data days/ --max-false-alarms-per-day 2 --out b.occ",
+    "stream-occ calibrate --model model.occ --dataset mobifall --data mobifall.zip --people 9,10 "
+    "--max-false-alarms-per-day 24 --json -",
+    "stream-occ calibrate --model a.occ --dataset csv --data days/ --max-false-alarms-per-day 1 --strict --out b.occ",
+)
+
+
+def command(
+    model: Annotated[Path, typer.Option(metavar="MODEL.occ", help="Model file, read alone.")],
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="Data set: recording, csv, mobifall, ...")],
+    data: Annotated[Path, typer.Option(metavar="PATH", help="Its folder or archive.")],
+    max_false_alarms_per_day: Annotated[
+        float, typer.Option(metavar="N", help="Budget: alarms in 24 worn hours like those recorded.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="NEW.occ", help="Model with the new threshold. Without it: a report alone.")
+    ] = None,
+    variant: Annotated[str | None, typer.Option(metavar="NAME", help="Version of the set, e.g. 25Hz.")] = None,
+    people: Annotated[str | None, typer.Option(metavar="A,B", help="These people alone.")] = None,
+    exclude_people: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these people out.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: its events section is used.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Set a threshold that these hours support, or none (exit code 1).")
+    ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The model must be signed with this key; so is the new one.")
+    ] = None,
+    json_path: JsonOption = None,
+) -> int:
+    """Set a model's threshold by a budget of false alarms a day.
+
+    The recordings must be of people who are not the training people. Falls in them are left out. The whole pipeline
+    runs over the rest, and the threshold becomes the lowest one whose alarms stay within the budget for these hours.
+    The report says what rate the hours support with 95 % confidence, and how many more hours the budget needs.
+    docs/calibration.md says what each figure means.
+    """
+    from stream_occ.artifacts import load_model, read_key, save_model
+    from stream_occ.cli import EXIT_FAILED, EXIT_OK
+    from stream_occ.config import adjusted_config
+    from stream_occ.datasets import open_dataset
+    from stream_occ.evaluation import budget
+    from stream_occ.events import EventPolicy
+
+    per_day = max_false_alarms_per_day
+    if not 0.0 <= per_day < float("inf"):
+        raise UsageError("--max-false-alarms-per-day", "be 0 or more", f"{per_day}", "Name a number of alarms a day")
+    if out is not None:
+        check_output("--out", out, makes_folder=False)
+        if out.resolve() == model.resolve():
+            raise UsageError("--out", "be another file than --model", str(out), "Name another file")
+    key = None if key_file is None else read_key(key_file)
+    unused = [{"pattern": "{device}", "codec": "json", "profile": "declared"}]  # a configuration must name an input
+    policy = EventPolicy(**adjusted_config(config, inputs=unused if config is None else None).events.model_dump())
+    old = load_model(model, key=key)
+    with progress() as report, open_dataset(dataset, data, variant=variant) as opened:
+        evidence = budget.read_evidence(
+            opened,
+            old,
+            people=_names("--people", people),
+            exclude_people=_names("--exclude-people", exclude_people),
+            progress=report,
+        )
+    may_overlap = budget.may_overlap(old.metadata, evidence)
+    n_allowed = budget.alarms_within(per_day, evidence.hours)
+    if strict:
+        n_allowed = budget.alarms_supporting(per_day, evidence.hours) or 0
+    threshold = budget.lowest_threshold(evidence.watched, policy, n_allowed)
+    claim = budget.claim(evidence, threshold, policy, per_day)
+    summary = _summary(evidence, claim, threshold, old, may_overlap)
+    is_refused = strict and not claim.supported
+    new_id = None
+    if out is not None and not is_refused:
+        new = replace(old, threshold=threshold, metadata={**old.metadata, "calibration": summary})
+        new_id = save_model(new, out, self_test_X=_self_test_X(model), key=key)
+    if json_path is not None:
+        value = {**summary, "out": None if new_id is None else str(out), "model_id": new_id}
+        write_json(json_path, {**value, "notes": _notes(evidence, claim, old, may_overlap)})
+    if str(json_path) != "-":
+        lines = [*_lines(evidence, claim, summary), *(f"Note: {n}" for n in _notes(evidence, claim, old, may_overlap))]
+        end = "Nothing was written: " + ("--strict" if is_refused else "no --out") + "."
+        lines.append(end if new_id is None else f"Model {new_id} written to {out}.")
+        sys.stdout.write("\n".join(lines) + "\n")
+    return EXIT_FAILED if is_refused else EXIT_OK
+
+
+def _names(flag: str, text: str | None) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if text is not None and not names:
+        raise UsageError(flag, "hold at least one name", repr(text), "Leave it out to filter nothing")
+    return names
+
+
+def _self_test_X(path: Path) -> Any:
+    """The self-test rows of a verified model file: the new file keeps them."""
+    from stream_occ.artifacts import container, map_file, read_info
+
+    entry = next(entry for entry in read_info(path).arrays if entry.name == "self_test.X")
+    return container.view(map_file(path), entry)
+
+
+def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_overlap: bool) -> dict[str, Any]:
+    """What the new model's card says of its threshold; no names of people."""
+    return {
+        "rule": "alarm_budget",
+        "value": threshold,
+        "value_before": old.threshold,
+        **claim.to_json(),
+        "n_recordings": len(evidence.watched),
+        "n_windows": sum(one.scores.size for one in evidence.watched),
+        "n_flagged_windows": sum(int((one.scores > threshold).sum()) for one in evidence.watched),
+        "n_falls_left_out": evidence.n_falls,
+        "n_filtered_out": evidence.n_filtered,
+        "n_copies": evidence.n_copies,
+        "n_too_short": evidence.n_too_short,
+        "may_overlap_training": may_overlap,
+        "calibrated_model_id": old.model_id,
+    }
+
+
+def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[str]:
+    asked, hours = f"{claim.asked_per_day:g} a day", f"{claim.hours:.2f} h"
+    return [
+        f"{hours} of normal activity: {counted(claim.n_people, 'person', 'people')}, "
+        f"{counted(len(evidence.watched), 'recording')}. Left out: "
+        f"{counted(evidence.n_falls, 'fall recording')}, {evidence.n_filtered} by your filters, "
+        f"{counted(evidence.n_copies, 'copy', 'copies')}, {evidence.n_too_short} too short for a window.",
+        f"Threshold {summary['value']:.6g} (was {summary['value_before']:.6g}): "
+        f"{counted(claim.n_alarms, 'alarm')} (merged episodes; {counted(summary['n_flagged_windows'], 'window')} of "
+        f"{summary['n_windows']} flagged).",
+        f"Rate: {claim.rate_per_day:.3g} a day, exact 95 % interval {claim.low:.3g} to {claim.high:.3g}; "
+        f"with 95 % confidence at most {claim.upper:.3g} a day.",
+        f"Supported: {'yes' if claim.supported else 'no'}, {asked} asked. {_hours_needed(claim)}",
+        f"People: {claim.n_people_with_alarms} of {claim.n_people} had an alarm; with 95 % confidence at most "
+        f"{100 * claim.people_share_upper:.1f} % of people would in recordings like theirs.",
+    ]
+
+
+def _hours_needed(claim: Claim) -> str:
+    if claim.hours_needed is None or claim.hours_more is None:
+        return "No number of hours supports a budget of 0."
+    text = f"It takes {claim.hours_needed:.1f} h with so many alarms"
+    if claim.supported:
+        return f"{text}."
+    text += f": {claim.hours_more:.1f} h more, without another alarm."
+    if claim.n_alarms_supporting is not None:
+        most = counted(claim.n_alarms_supporting, "alarm")
+        text += f" --strict sets the threshold by what these hours support: {most} at most."
+    return text
+
+
+def _notes(evidence: Evidence, claim: Claim, old: Model, may_overlap: bool) -> list[str]:
+    """What the figures do not say by themselves."""
+    notes = [
+        "a day is 24 worn hours like those recorded, and people differ: other people and other days may alarm more",
+        "the threshold must be chosen by people who are not the training people; hours that were also used to train, "
+        "or to choose features or model, do not count",
+    ]
+    if may_overlap:
+        notes.append(
+            "that these people are among the training people cannot be excluded: a model file does not name them. "
+            "Leave them out there (train --exclude-people) and name them here (--people)"
+        )
+    placement = str(old.metadata.get("placement", "unknown"))
+    worn = evidence.placements - {"unknown"}
+    if worn and placement not in ("", "unknown") and not worn <= set(placement.split("/")):
+        notes.append(f"worn at {', '.join(sorted(worn))}, and the model was trained at {placement}")
+    if claim.n_people == 1:
+        notes.append("one person: the figures say nothing of others")
+    return notes

@@ -1,0 +1,173 @@
+"""Alarm budget: exact bounds by hand, merged episodes, the threshold against brute force, what may be claimed."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_occ.errors import DataError
+from stream_occ.evaluation.alarms import raised_ns
+from stream_occ.evaluation.budget import (
+    Evidence,
+    Watched,
+    alarms_supporting,
+    alarms_within,
+    claim,
+    count_alarms,
+    count_interval,
+    lowest_threshold,
+    may_overlap,
+    people_share_upper,
+    upper_count,
+    watched_hours,
+)
+from stream_occ.events import EventPolicy
+from stream_occ.samples import NS_PER_S
+
+POLICY = EventPolicy(k=2, n=3, clear_after_s=2.0, refractory_s=1.0)
+
+
+def watched(values, *, person="p", hours=1.0, hop_s=0.5):
+    scores = np.array(values, dtype=float)
+    t_end_ns = (np.arange(scores.size) * hop_s * NS_PER_S).astype(np.int64)
+    return Watched(person, scores, t_end_ns, hours)
+
+
+def poisson_cdf(n, mean):
+    return math.fsum(math.exp(-mean) * mean**i / math.factorial(i) for i in range(n + 1))
+
+
+@pytest.mark.parametrize(("n_alarms", "over_hours"), [(0, 71.9), (1, 113.9), (2, 151.1), (3, 186.1)])
+def test_one_sided_bound_a_day_by_the_table(n_alarms, over_hours):
+    """71.9, 113.9, 151.1 and 186.1 over H alarms a day; at the bound so few alarms have a chance of 5 %."""
+    assert 24 * upper_count(n_alarms) == pytest.approx(over_hours, abs=0.05)
+    assert poisson_cdf(n_alarms, upper_count(n_alarms)) == pytest.approx(0.05, rel=1e-9)
+
+
+def test_two_sided_interval_at_no_alarm_ends_at_88_5_over_hours():
+    """24 ln 40 = 88.5, from 0."""
+    low, high = count_interval(0)
+    assert (low, 24 * high) == (0.0, pytest.approx(24 * math.log(40)))
+
+
+@pytest.mark.parametrize("n_alarms", [1, 2, 7])
+def test_two_sided_interval_leaves_two_and_a_half_percent_on_each_side(n_alarms):
+    """Garwood's definition, with the Poisson sum written out."""
+    low, high = count_interval(n_alarms)
+    assert 1 - poisson_cdf(n_alarms - 1, low) == pytest.approx(0.025, rel=1e-9)
+    assert poisson_cdf(n_alarms, high) == pytest.approx(0.025, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_people", [1, 5, 59])
+def test_bound_over_people_where_none_had_an_alarm(n_people):
+    """1 - .05^(1/n): 95 % for one person, 45 % for five, 5 % for fifty-nine."""
+    assert people_share_upper(0, n_people) == pytest.approx(1 - 0.05 ** (1 / n_people))
+
+
+def test_bound_over_people_where_some_or_all_had_one():
+    """With one of two, p solves (1 - p)^2 + 2 p (1 - p) = .05; with all, nothing is excluded."""
+    assert people_share_upper(1, 2) == pytest.approx(math.sqrt(0.95))
+    assert people_share_upper(3, 3) == 1.0
+
+
+def test_hours_are_those_that_windows_cover():
+    """Two windows of 4 s half a second apart cover 4.5 s; an hour's hole adds nothing but the next window's 4 s."""
+    t_s = np.array([4.0, 4.5, 3700.0])
+    assert watched_hours((t_s * NS_PER_S).astype(np.int64), 4.0) == pytest.approx(8.5 / 3600)
+    assert watched_hours(np.empty(0, dtype=np.int64), 4.0) == 0.0
+
+
+def test_episodes_are_counted_and_not_windows():
+    """Six flagged windows in a row are one alarm; after 2 s of quiet two more are a second one."""
+    assert count_alarms(watched([0, 9, 9, 9, 9, 9, 9, 0]), 5.0, POLICY) == 1
+    assert count_alarms(watched([9, 9, 0, 9, 9, 0, 0, 0, 0, 0, 9, 9]), 5.0, POLICY) == 2
+    assert count_alarms(watched([9, 0, 0, 9, 0, 0, 9]), 5.0, POLICY) == 0
+
+
+@given(
+    st.lists(st.integers(0, 9).map(lambda v: v if v > 6 else 0), max_size=60),
+    st.sampled_from([0.25, 0.5, 7.0, 4000.0]),
+    st.sampled_from([POLICY, EventPolicy(3, 5, 1.0, 0.0), EventPolicy(1, 1, 0.2, 5.0), EventPolicy(2, 6, 0.3, 1.0)]),
+)
+def test_skipping_rest_changes_no_count(values, hop_s, policy):
+    """As the engine run over every window."""
+    one = watched(values, hop_s=hop_s)
+    assert count_alarms(one, 6.5, policy) == len(raised_ns(one.scores, one.t_end_ns, 6.5, policy))
+
+
+@given(st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=25), min_size=1, max_size=4), st.integers(0, 4))
+def test_threshold_is_that_of_a_search_over_every_score(recordings, n_allowed):
+    """From the highest score down to the first that raises too many; refused where none does."""
+    held = [watched(values) for values in recordings]
+    levels = sorted({value for values in recordings for value in values}, reverse=True)
+    expected = None
+    for above, level in itertools.pairwise(levels):
+        if sum(len(raised_ns(one.scores, one.t_end_ns, level, POLICY)) for one in held) > n_allowed:
+            expected = above
+            break
+    if expected is None:
+        with pytest.raises(DataError, match=r"recordings: must raise more than \d alarms at some threshold"):
+            lowest_threshold(held, POLICY, n_allowed)
+    else:
+        assert lowest_threshold(held, POLICY, n_allowed) == expected
+
+
+def test_budget_of_nothing_is_the_lowest_threshold_without_an_alarm():
+    """Bursts at levels 3 and 6: at 6 none is raised, below it one."""
+    held = [watched([0, 3, 4]), watched([0, 6, 7])]
+    assert lowest_threshold(held, POLICY, 0) == 6.0
+    found = claim(Evidence(watched=held), 6.0, POLICY, 0.0)
+    assert (found.n_alarms, found.supported, found.hours_needed, found.hours_more) == (0, False, None, None)
+    assert found.n_alarms_supporting is None
+
+
+def test_alarms_within_a_budget_and_alarms_that_support_it():
+    """2 a day in 48 h are 4; 4 a day in 48 h are 8, of which 3 (bound 7.75) support it and 4 (bound 9.15) do not."""
+    assert (alarms_within(2.0, 48.0), alarms_within(0.9, 24.0), alarms_within(0.1, 240.0)) == (4, 0, 1)
+    assert alarms_supporting(4.0, 48.0) == 3
+    assert (alarms_supporting(1.0, 71.8), alarms_supporting(1.0, 72.0)) == (None, 0)
+
+
+@pytest.mark.parametrize(("hours", "supported", "hours_more"), [(71.0, False, 0.89), (72.0, True, 0.0)])
+def test_a_budget_is_supported_when_its_hours_are_there(hours, supported, hours_more):
+    """One alarm a day takes 71.89 h without an alarm."""
+    found = claim(Evidence(watched=[watched([1, 1, 1], hours=hours)]), 5.0, POLICY, 1.0)
+    assert (found.n_alarms, found.supported, found.n_people, found.n_people_with_alarms) == (0, supported, 1, 0)
+    assert found.hours_more == pytest.approx(hours_more, abs=0.01)
+    assert found.upper == pytest.approx(71.894 / hours, rel=1e-4)
+
+
+def test_rate_and_people_of_a_claim():
+    """Two alarms of anna and none of bert in 48 h: one a day, at most 151.1 / 48; 80 h more for 1.18 a day."""
+    anna = watched([9, 9, 0, 0, 0, 0, 0, 9, 9], person="anna", hours=24.0)
+    held = [anna, watched([0, 0, 9], person="bert", hours=24.0)]
+    found = claim(Evidence(watched=held), 5.0, POLICY, 151.1 / 128)
+    assert (found.n_alarms, found.rate_per_day, found.n_people_with_alarms, found.n_people) == (2, 1.0, 1, 2)
+    assert (found.low, found.high) == (pytest.approx(0.1211, abs=1e-4), pytest.approx(3.6123, abs=1e-4))
+    assert found.upper == pytest.approx(151.1 / 48, rel=1e-4)
+    assert found.hours_more == pytest.approx(80.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"data_sha256": "bb", "training": {"datasets": ["csv"]}}, True),
+        ({"data_sha256": "bb", "training": {"datasets": ["recording", "mobifall"]}}, True),
+        ({"data_sha256": "bb", "training": {"datasets": ["mobifall"]}}, False),
+        ({"training": {"datasets": []}}, True),
+        ({"training": "mobifall"}, True),
+        ({}, True),
+    ],
+)
+def test_overlap_is_excluded_by_another_data_set_alone(metadata, expected):
+    """A model file names data sets and a digest, no people; own recordings may come as csv or as recording."""
+    assert may_overlap(metadata, Evidence(datasets={"csv"}, data_sha256="aa")) is expected
+
+
+def test_training_recordings_are_refused():
+    """The digest of the training data says so, whatever else the card says."""
+    with pytest.raises(DataError, match="people who are not the training people; got the very recordings"):
+        may_overlap({"data_sha256": "aa"}, Evidence(datasets={"csv"}, data_sha256="aa"))
