@@ -20,8 +20,7 @@ from stream_occ.evaluation.extraction import FrontEnd, extract_trial
 from stream_occ.events import QUIET_STEP_NS, EventPolicy
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray
 from stream_occ.scoring import Model
-from stream_occ.training.data import RecordingSource
-from stream_occ.training.data import _hash as hash_recording  # the trainer's own, or the digests could not be compared
+from stream_occ.training.data import RecordingSource, hash_recording
 
 CONFIDENCE = 0.95
 HOURS_PER_DAY = 24.0

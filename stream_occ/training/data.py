@@ -135,7 +135,7 @@ def read_training_data(
                 continue
             rows.append(X)
             used.append(found)
-            _hash(hasher, recording)
+            hash_recording(hasher, recording)
         tally.refused_rows.update(source.report.by_reason())
         tally.notes.extend(source.report.notes)
     _check_names(config, tally)
@@ -338,7 +338,7 @@ def _thinned(n: int, config: TrainingConfig, tally: Tally) -> IntArray:
     return drawn
 
 
-def _hash(hasher: hashlib._Hash, recording: Recording) -> None:
+def hash_recording(hasher: hashlib._Hash, recording: Recording) -> None:
     """Name and samples, little-endian: the same data in the same order give the same hash on every machine."""
     block = recording.block
     hasher.update(f"{recording.name}\n{len(block)}\n".encode())
