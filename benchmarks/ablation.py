@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from stream_occ.datasets import open_dataset
-from stream_occ.detectors import OCNN, EvidenceFusion, MultiLayerKRR, RandomProjectionEnsemble
+from stream_occ.detectors import OCNN, EvidenceFusion, MultiLayerKRR, RandomProjectionEnsemble, fusion
 from stream_occ.detectors.fusion import nearest_neighbours
 from stream_occ.detectors.scaling import fit_scaler
 from stream_occ.detectors.selection import group_arguments
@@ -28,6 +28,7 @@ from stream_occ.evaluation.extraction import FrontEnd, extract_trials
 from stream_occ.evaluation.protocol import ScoreWindows
 from stream_occ.features.fall31 import FAMILIES, NAMES
 from stream_occ.samples import FloatArray
+from stream_occ.scoring.evidence_fusion import LEAST_EVIDENCE
 
 EVIDENCE = ("log_max_dynamic_acc", "log_peak_over_mad")
 WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
@@ -38,17 +39,18 @@ Form = Callable[[FloatArray], FloatArray]
 
 # Scores (n,) of z (n, 1 + e) in the order of novelty, EVIDENCE, max_tilt_2s, log_range_acc_1s
 FORMS: Mapping[str, Form] = {
-    "novelty + evidence from -1 on (default)": lambda z: z[:, 0] + _above(z[:, 1:3], -1.0).sum(axis=1),
+    "novelty + evidence from -2 on (default)": lambda z: z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
     "novelty alone": lambda z: z[:, 0],
-    "evidence alone": lambda z: _above(z[:, 1:3], -1.0).sum(axis=1),
-    "without log_max_dynamic_acc": lambda z: z[:, 0] + _above(z[:, 2], -1.0),
-    "without log_peak_over_mad": lambda z: z[:, 0] + _above(z[:, 1], -1.0),
+    "evidence alone": lambda z: _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
+    "without log_max_dynamic_acc": lambda z: z[:, 0] + _above(z[:, 2], LEAST_EVIDENCE),
+    "without log_peak_over_mad": lambda z: z[:, 0] + _above(z[:, 1], LEAST_EVIDENCE),
+    "evidence from -1 on": lambda z: z[:, 0] + _above(z[:, 1:3], -1.0).sum(axis=1),
     "evidence from 0 on": lambda z: z[:, 0] + _above(z[:, 1:3], 0.0).sum(axis=1),
     "evidence two-sided": lambda z: z[:, :3].sum(axis=1),
-    "novelty weighs 2": lambda z: 2 * z[:, 0] + _above(z[:, 1:3], -1.0).sum(axis=1),
-    "novelty weighs 1/2": lambda z: z[:, 0] / 2 + _above(z[:, 1:3], -1.0).sum(axis=1),
-    "with max_tilt_2s": lambda z: z[:, 0] + _above(z[:, 1:4], -1.0).sum(axis=1),
-    "with log_range_acc_1s": lambda z: z[:, 0] + _above(z[:, [1, 2, 4]], -1.0).sum(axis=1),
+    "novelty weighs 2": lambda z: 2 * z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
+    "novelty weighs 1/2": lambda z: z[:, 0] / 2 + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
+    "with max_tilt_2s": lambda z: z[:, 0] + _above(z[:, 1:4], LEAST_EVIDENCE).sum(axis=1),
+    "with log_range_acc_1s": lambda z: z[:, 0] + _above(z[:, [1, 2, 4]], LEAST_EVIDENCE).sum(axis=1),
     "sum of log(max(z, 0) + .2)": lambda z: np.log(_above(z[:, :3], 0.0) + 0.2).sum(axis=1),
     "sum of log(max(z, 0) + 1)": lambda z: np.log(_above(z[:, :3], 0.0) + 1.0).sum(axis=1),
     "smallest of the three": lambda z: z[:, :3].min(axis=1),
@@ -71,7 +73,8 @@ class Variant:
     columns: tuple[str, ...] = NAMES
     scaling: str = "z-score"
     stride: int = 1
-    form: Form = FORMS["novelty + evidence from -1 on (default)"]
+    quantiles: tuple[float, float] = (fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE)
+    form: Form = FORMS["novelty + evidence from -2 on (default)"]
     fits: dict[int, Callable[[FloatArray], FloatArray]] = field(default_factory=dict)
 
     def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
@@ -88,13 +91,11 @@ class Variant:
         scaler = fit_scaler(normal.X[rows][:, used], self.scaling)
         detector = EvidenceFusion(self.novelty(), random_state=seed, n_jobs=1)
         people = [normal.subject[i] for i in rows]
-        detector.fit(
-            scaler.transform(normal.X[rows][:, used]),
-            **group_arguments(detector, people, normal.recording[rows].tolist()),
-        )
+        fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE = self.quantiles
+        detector.fit(scaler.transform(normal.X[rows][:, used]), **group_arguments(detector, people))
         scorer = detector.to_scorer()
         extra = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s")]
-        center, upper = np.quantile(normal.X[rows][:, extra], [0.5, 0.95], axis=0)
+        center, upper = np.quantile(normal.X[rows][:, extra], self.quantiles, axis=0)
 
         memory: dict[int, FloatArray] = {}  # a fit is asked for the same windows by each form
 
@@ -118,7 +119,8 @@ def _ensemble(n: int) -> RandomProjectionEnsemble:
 
 def tables() -> dict[str, list[Variant]]:
     """The variants of each table, on windows of 4.5 s."""
-    base = Variant("one space, floor 10 (default)")
+    base = Variant("distance to 5 neighbours in one space (default)")
+    pairs = ((0.5, 0.95), (0.75, 0.99), (0.8, 0.98), (0.9, 0.99))
     groups = {family.compute.__name__: family.names for family in FAMILIES}
     groups["first and last quarter"] = tuple(name for name in NAMES if name.endswith(("_first", "_last")))
     return {
@@ -127,13 +129,14 @@ def tables() -> dict[str, list[Variant]]:
             Variant("25 projections, floor 10 (preset working)", lambda: _ensemble(25)),
             Variant("9 projections", lambda: _ensemble(9)),
             base,
-            Variant("one space, floor 100", lambda: _floored(100.0)),
+            Variant("one space, floor 10", lambda: _floored(10.0)),
             Variant("one space, floor 1", lambda: _floored(1.0)),
             Variant("one layer of KRR (AEKOC form), every 4th window", lambda: _layers(1), stride=4),
             Variant("two layers of KRR, every 4th window", lambda: _layers(2), stride=4),
             replace(base, key="one space, every 4th window", stride=4, fits={}),
         ],
         "scalers": [replace(base, key=kind, scaling=kind, fits={}) for kind in ("z-score", "min-max", "robust")],
+        "quantiles": [replace(base, key=f"{low:g} to {high:g}", quantiles=(low, high), fits={}) for low, high in pairs],
         "features": [
             replace(base, key=f"without {name}", columns=_without(names), fits={}) for name, names in groups.items()
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +87,7 @@ def command(
         n_allowed = budget.alarms_supporting(per_day, evidence.hours) or 0
     threshold = budget.lowest_threshold(evidence.watched, policy, n_allowed)
     claim = budget.claim(evidence, threshold, policy, per_day)
-    summary = _summary(evidence, claim, threshold, old, may_overlap)
+    summary = _summary(evidence, claim, threshold, old, may_overlap) | {"policy": asdict(policy)}
     is_refused = strict and not claim.supported
     new_id = None
     if out is not None and not is_refused:
@@ -126,6 +126,7 @@ def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may
         "value": threshold,
         "value_before": old.threshold,
         **claim.to_json(),
+        "evidence_sha256": evidence.data_sha256,
         "n_recordings": len(evidence.watched),
         "n_windows": sum(one.scores.size for one in evidence.watched),
         "n_flagged_windows": sum(int((one.scores > threshold).sum()) for one in evidence.watched),

@@ -19,7 +19,10 @@ from stream_occ.scoring.evidence_fusion import FrozenScorer, contributions, tota
 
 SCALING = "z-score"
 LEAST_SPREAD = 1e-9  # relative: below, a column is constant up to rounding
-CENTER_QUANTILE, UPPER_QUANTILE = 0.50, 0.95
+# Of a day with three quarters of rest both still lie among the movements; at .5 and .95 the scale would span from rest
+# to movement, and what is new would hardly count.
+CENTER_QUANTILE, UPPER_QUANTILE = 0.80, 0.98
+PLAIN_DISTANCE = 1e6  # so large a floor leaves of the ratio the distance alone: the floor's own median is that of rest
 
 __all__ = ["EvidenceFusion"]
 
@@ -27,11 +30,11 @@ __all__ = ["EvidenceFusion"]
 class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     """Scores a row by how new it is, plus how far single columns, which a fall drives up, exceed normal activity.
 
-    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -1), z(e) = (e - q50) / (q95 - q50).
-    n is the score of `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns
+    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -2), z(e) = (e - q80) / (q98 - q80).
+    n is the score of `estimator`'s frozen scorer. Every q80 and q98 is of normal rows alone: those of evidence columns
     of all training rows, those of n of rows whose group (person) the estimator did not see: in-sample a row is its own
     nearest neighbour, and the novelty of a person not seen would then be out of all proportion. A linear scaling of the
-    columns changes no z of theirs. Where q95 = q50 the scale is 1.
+    columns changes no z of theirs. Where q98 = q80 the scale is 1.
 
     Accepted iff score <= score_threshold_, which rejects the share `eta` of the training rows by their held-out
     novelty; for a threshold on people held out from the scales too, calibrate from outside.
@@ -175,11 +178,12 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def nearest_neighbours() -> RandomSubspaceEnsemble:
-    """The log of the floored ratio to 5 neighbours, as preset `working`, in one space of all features.
+    """The log of the mean distance to 5 neighbours, in one space of all features.
 
-    25 random projections give the same figures on recorded falls (docs/results.md) at 25 times the cost.
+    It is `OCNN` with a floor beside which the neighbours' own distances vanish: where most of a day is rest, a floor of
+    ten medians is next to none for movements, and the ratio says little of how far they are.
     """
-    member = OCNN(n_neighbors=5, k_neighbors=5, floor=10.0)
+    member = OCNN(n_neighbors=5, k_neighbors=5, floor=PLAIN_DISTANCE)
     return RandomSubspaceEnsemble(member, n_estimators=1, combine="mean", max_features=1.0)
 
 

@@ -312,7 +312,10 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(("tilt_first_last", "max_tilt_2s"), tilt),
     Family(("min_velocity", "range_velocity"), velocity),
-    Family(("log_band_0_1_hz", "log_band_2_3_hz", "log_band_4_6_hz", "log_band_6_10_hz", "spectral_entropy"), spectrum),
+    Family(
+        ("log_band_0p3_1p5_hz", "log_band_1p5_3p5_hz", "log_band_3p5_6_hz", "log_band_6_10_hz", "spectral_entropy"),
+        spectrum,
+    ),
     Family(("autocorrelation_peak",), periodicity),
 )
 

@@ -11,7 +11,7 @@ from stream_occ.errors import ModelError
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring._base import Arrays, Scorer, as_rows, load_scorer
 
-LEAST_EVIDENCE = -1.0  # nearly one-sided: little of an evidence takes no more than this from the score
+LEAST_EVIDENCE = -2.0  # nearly one-sided: little of an evidence takes no more than this from the score
 LARGEST_Z = 1e6  # a part beyond counts as this: the sum stays finite, and the other parts show in its digits
 NOVELTY = "novelty"
 N_NEAREST = 5  # training rows that an explanation sets a row beside
@@ -57,7 +57,7 @@ class FrozenScorer:
         return total(self.explain(X))
 
     def explain(self, X: FloatArray) -> FloatArray:
-        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95th percentile of normal rows."""
+        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 98th percentile of normal rows."""
         X = as_rows(X, self.n_features)
         if not np.isfinite(X).all():
             raise ValueError("X must be finite; got NaN or infinity")

@@ -24,7 +24,7 @@ GOLDEN_ORDER = [
     "log_std_acc", "log_median_dynamic_acc", "log_std_acc_first", "log_std_acc_last",
     "log_max_gyr", "log_mean_gyr", "log_std_gyr", "log_mean_gyr_first", "log_mean_gyr_last", "log_turn_1s",
     "tilt_first_last", "max_tilt_2s", "min_velocity", "range_velocity",
-    "log_band_0_1_hz", "log_band_2_3_hz", "log_band_4_6_hz", "log_band_6_10_hz", "spectral_entropy",
+    "log_band_0p3_1p5_hz", "log_band_1p5_3p5_hz", "log_band_3p5_6_hz", "log_band_6_10_hz", "spectral_entropy",
     "autocorrelation_peak",
 ]
 # fmt: on
@@ -114,7 +114,7 @@ def test_sine_has_the_textbook_power_evenness_and_period():
     """10 + 2 sin at 2.5 Hz: mean square 2, of which Hann puts 4, 1, 1 sixths in three of the 38 bins of .3-10 Hz."""
     t = np.arange(200) / RATE_HZ
     found = features_of(10 + 2 * np.sin(2 * np.pi * 2.5 * t))
-    check(found, log_band_0_1_hz=log(4e-4), log_band_2_3_hz=log(2 + 4e-4), log_band_4_6_hz=log(4e-4))
+    check(found, log_band_0p3_1p5_hz=log(4e-4), log_band_1p5_3p5_hz=log(2 + 4e-4), log_band_3p5_6_hz=log(4e-4))
     check(found, spectral_entropy=(2 / 3 * log(3 / 2) + 1 / 3 * log(6)) / log(38))
     check(found, log_std_acc=log(math.sqrt(2) + 0.05), log_kurtosis_acc=log(1.5 + 1))
     # the first repetition lies .4 s back, where 180 of 200 samples overlap
