@@ -59,6 +59,7 @@ def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterator[Recording
     block = merge_sensors(trial, *sensors, device_id=f"fallalld-{trial.subject}", report=report)
     if len(block):
         match = _NAME.fullmatch(PurePosixPath(trial.files["acc"]).name)
-        place = PLACES[match.group(2)] if match else "unknown"
+        assert match is not None  # `find` took the file by this name
+        place = PLACES[match.group(2)]
         is_fall = int(trial.activity[1:]) in FALLS
         yield Recording("fallalld", trial.subject, trial.activity, trial.trial, is_fall, None, place, block)

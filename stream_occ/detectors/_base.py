@@ -52,6 +52,11 @@ class FrozenScorerMixin:
     offset_: float
     score_threshold_: float
 
+    @property
+    def decides_by_itself(self) -> bool:
+        """Whether fit's own threshold is meant to be used; False where it takes one from held-out data."""
+        return True
+
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Minus the scorer's score (n,): high = normal."""
         rows = self._rows(X)

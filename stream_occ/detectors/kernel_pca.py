@@ -107,11 +107,6 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             progress(1, 1)
         return self
 
-    @property
-    def decides_by_itself(self) -> bool:
-        """True: the training rows give the threshold."""
-        return True
-
     def _n_components(self, eigenvalues: FloatArray) -> int:
         """q, of eigenvalues (N,) with the largest first; raises ValueError for more than the rows span."""
         if eigenvalues[0] == 0.0:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import BoolArray, inner_folds, noise_mask
@@ -137,10 +137,16 @@ class SelectedDetector(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """As the chosen detector: high = normal."""
-        scores: FloatArray = (
-            self.estimator_.score_samples(self._rows(X)) if hasattr(self, "estimator_") else self._rows(X)
-        )
+        rows = self._rows(X)
+        scores: FloatArray = self.estimator_.score_samples(rows)
         return scores
+
+    def tuning_summary(self) -> dict[str, Any]:
+        """The chosen parameters that are numbers, and what was measured of the winner, as plain JSON."""
+        check_is_fitted(self)
+        chosen = {name: float(value) for name, value in self.params_.items() if is_number(value)}
+        measured = {"candidate": float(self.index_), "measured": float(self.measured_[self.index_])}
+        return {"chosen": chosen or None, f"selection by {self.rule}": measured}
 
     def _by_consistency(
         self,

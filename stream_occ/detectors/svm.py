@@ -59,11 +59,6 @@ class _SupportVectors(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             progress(1, 1)
         return self
 
-    @property
-    def decides_by_itself(self) -> bool:
-        """True: the dual gives the threshold."""
-        return True
-
     def _form(self, rho: float, norm: float) -> tuple[float, float, float]:
         """(constant, factor, threshold) for score = constant + factor * sum alpha k; rho the sum at the boundary."""
         raise NotImplementedError

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from stream_occ.errors import ModelError
 from stream_occ.samples import FloatArray, IntArray
-from stream_occ.scoring._base import Arrays, Scorer, as_rows, load_scorer
+from stream_occ.scoring._base import Arrays, Scorer, as_rows, finite_rows, load_scorer, refusal
 
 LEAST_EVIDENCE = -2.0  # nearly one-sided: little of an evidence takes no more than this from the score
 LARGEST_Z = 1e6  # a part beyond counts as this: the sum stays finite, and the other parts show in its digits
@@ -58,9 +57,7 @@ class FrozenScorer:
 
     def explain(self, X: FloatArray) -> FloatArray:
         """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 98th percentile of normal rows."""
-        X = as_rows(X, self.n_features)
-        if not np.isfinite(X).all():
-            raise ValueError("X must be finite; got NaN or infinity")
+        X = finite_rows(X, self.n_features)
         return contributions(
             np.column_stack([self.novelty.score(X), X[:, self._columns]]), self._center, self._scale, self.weight
         )
@@ -95,11 +92,11 @@ class FrozenScorer:
         """The scorer again; raises ModelError where arrays and params do not fit each other."""
         inner, names, weight = params.get(NOVELTY), params.get("names"), params.get("weight")
         if not isinstance(inner, dict) or not isinstance(inner.get("params"), dict) or inner.get("kind") == cls.KIND:
-            raise _refusal("params: novelty", "name another kind of scorer and its params", repr(inner)[:80])
+            raise refusal("params: novelty", "name another kind of scorer and its params", repr(inner)[:80])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise _refusal("params: names", "be a list of names", repr(names)[:80])
+            raise refusal("params: names", "be a list of names", repr(names)[:80])
         if not isinstance(weight, float) or not 0.0 <= weight <= LARGEST_Z:
-            raise _refusal("params: weight", f"be a number in [0, {LARGEST_Z:g}]", repr(weight)[:80])
+            raise refusal("params: weight", f"be a number in [0, {LARGEST_Z:g}]", repr(weight)[:80])
         prefix = f"{NOVELTY}."
         nested = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         novelty = load_scorer(str(inner.get("kind")), nested, inner["params"])
@@ -125,20 +122,16 @@ def total(parts: FloatArray) -> FloatArray:
     return summed
 
 
-def _refusal(what: str, expected: str, got: str) -> ModelError:
-    return ModelError(f"model file: scorer {what}", expected, got, "Train the model again or restore the file")
-
-
 def _check_arrays(arrays: Arrays, n_evidence: int, n_features: int) -> None:
     """Raises ModelError unless names, dtypes, shapes and values are those of a fitted fusion."""
     shapes = {"columns": (n_evidence,), "center": (1 + n_evidence,), "scale": (1 + n_evidence,)}
     if set(arrays) != set(shapes):
-        raise _refusal("arrays", f"be {', '.join(sorted(shapes))} and those of novelty", ", ".join(sorted(arrays)))
+        raise refusal("arrays", f"be {', '.join(sorted(shapes))} and those of novelty", ", ".join(sorted(arrays)))
     for name, shape in shapes.items():
         dtype = np.dtype(np.int64 if name == "columns" else np.float64)
         if arrays[name].dtype != dtype or arrays[name].shape != shape:
-            raise _refusal(name, f"be {dtype} of shape {shape}", f"{arrays[name].dtype} of shape {arrays[name].shape}")
+            raise refusal(name, f"be {dtype} of shape {shape}", f"{arrays[name].dtype} of shape {arrays[name].shape}")
     if ((arrays["columns"] < 0) | (arrays["columns"] >= n_features)).any():
-        raise _refusal("columns", f"be in 0..{n_features - 1}", str(arrays["columns"].tolist())[:80])
+        raise refusal("columns", f"be in 0..{n_features - 1}", str(arrays["columns"].tolist())[:80])
     if not np.isfinite(arrays["center"]).all() or not (np.isfinite(arrays["scale"]) & (arrays["scale"] > 0)).all():
-        raise _refusal("center and scale", "be finite, scale above 0", "other values")
+        raise refusal("center and scale", "be finite, scale above 0", "other values")

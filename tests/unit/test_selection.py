@@ -276,4 +276,7 @@ def test_kernel_ridge_is_chosen_along_all_its_axes(graph: Any, grid: dict[str, A
     assert found.measured_[-1] <= limit
     assert all(share > limit for share in found.measured_[:-1])
     assert len(found.measured_) == found.index_ + 1
+    told = found.tuning_summary()
+    assert told["chosen"] == {name: float(value) for name, value in found.params_.items()}
+    assert told["selection by consistency"]["measured"] == found.measured_[-1]
     assert found.index_ > 0  # C = 64 rejects too many rows that it has not seen
