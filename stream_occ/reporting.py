@@ -145,6 +145,8 @@ class Reporter:
         record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
         faults.update(() if state is None else state.faults)
+        if self._model.blindness:
+            faults.add("blind_model")
         nominal_hz = record.profile.nominal_rate_hz
         if nominal_hz is not None and rate_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
             faults.add("rate_mismatch")

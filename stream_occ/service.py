@@ -63,6 +63,8 @@ class Service:
         self._clock = clock or Clock()
         self._inbox = inbox
         self._reporter = Reporter(link, config, self.topics, model)
+        if model.blindness:
+            log.warning("model %s %s; every device has the fault blind_model", model.model_id, model.blindness)
         policy = EventPolicy(**config.events.model_dump())
         settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
         self._pipeline = Pipeline(model, settings, policy)

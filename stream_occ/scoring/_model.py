@@ -45,6 +45,12 @@ class Model:
     threshold: float
     metadata: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def blindness(self) -> str:
+        """Why the trainer says that the model tells nothing apart ("accepts all 200 ..."); empty for all others."""
+        training = self.metadata.get("training")
+        return str(training.get("blind", "")) if isinstance(training, dict) else ""
+
     def score_features(self, X: FloatArray) -> FloatArray:
         """Scores (n,), high = abnormal, of unscaled feature rows X (n, d); each row alone decides its score."""
         if X.shape[0] == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Inbox, Received
 from stream_occ.samples import NS_PER_S, SampleBlock
+from stream_occ.scoring import Model
 from stream_occ.service import Clock, Service, _Watchdog, _Worker
 from tests.unit.toy_model import toy_model
 
@@ -43,14 +44,14 @@ class FakeLink:
 class Bench:
     """A service whose time stands still until it is moved. Walking: acc (0, 0, 9.8); a knock: acc x = 20."""
 
-    def __init__(self, **sections: Any) -> None:
+    def __init__(self, model: Model | None = None, **sections: Any) -> None:
         data = {"inputs": [{"pattern": "wearables/{device}/imu"}], **sections}
         self.config = Config.model_validate_json(json.dumps(data), strict=True)
         self.link = FakeLink()
         self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
         self.now_s = 0.0
         clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
-        self.service = Service(self.config, toy_model(), self.link, self.inbox, clock=clock)
+        self.service = Service(self.config, model or toy_model(), self.link, self.inbox, clock=clock)
 
     def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
         limit = self.config.limits.max_payload_bytes
@@ -340,6 +341,22 @@ def test_rate_other_than_the_profiles_is_a_fault() -> None:
     bench.run()
     assert bench.state()["rate_hz"] == 50.0
     assert bench.state()["faults"] == ["rate_mismatch"]
+
+
+def test_blind_model_is_a_fault_of_every_device_and_a_warning_at_start(caplog: pytest.LogCaptureFixture) -> None:
+    """A model for research alone may run, but never in silence: also where its windows are normal."""
+    blind = "accepts all 200 injected anomalies: for research alone"
+    bench = Bench(replace(toy_model(), metadata={"training": {"blind": blind}}))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"model toy {blind}; every device has the fault blind_model"
+    ]
+    for device in ("w1", "w2"):
+        bench.send(80, device=device)
+    bench.run()
+    assert [bench.state(device)["faults"] for device in ("w1", "w2")] == [["blind_model"], ["blind_model"]]
+    assert bench.state()["state"] == "normal"
+    bench.run(3600.0)
+    assert bench.state()["faults"] == ["blind_model", "no_data"]
 
 
 def test_end_says_that_nobody_watches_any_more() -> None:
