@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from stream_occ.detectors._base import FrozenScorerMixin, check_parameter, is_count, is_number
+from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
 from stream_occ.detectors._kernel_rows import bandwidth_of
 from stream_occ.detectors.calibration import quantile_threshold
 from stream_occ.kernels import KernelPoints
@@ -36,7 +36,9 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     that is not certain; fit keeps to what was asked.
 
     X is used as given: scale it first. Time N^3 and memory N^2, so at most 15,000 rows; the scorer keeps all rows and
-    q x N weights.
+    q x N weights. With `n_landmarks` = m < N the mean and the directions are those of m rows drawn without replacement,
+    bandwidth and threshold still those of all N: time m^3 + N m q, memory m^2. The sum above is then that of the m rows
+    alone, and so no proof for far rows.
 
     Parameters
     ----------
@@ -44,11 +46,13 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     variance : q is the smallest number of directions with at least this share, in (0, 1], of the total variance.
     eta : share of training rows that may be rejected, in [0, 1).
     bandwidth : A2, or "rms" (mean squared distance) or "mean" (2 times the squared mean distance).
+    n_landmarks : None for the exact solution, or how many training rows, drawn once, it is made of.
+    random_state : seed of that draw; without effect on an exact fit.
 
     Attributes
     ----------
     n_components_, bandwidth_, offset_, score_threshold_ : what fit settled on.
-    eigenvalues_ : (N,) of the centred kernel matrix, largest first.
+    eigenvalues_ : (N,) or (m,) of the centred kernel matrix, largest first.
 
     Examples
     --------
@@ -64,11 +68,15 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         eta: float = 0.05,
         bandwidth: float | Literal["rms", "mean"] = "rms",
+        n_landmarks: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.variance = variance
         self.eta = eta
         self.bandwidth = bandwidth
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None, *, progress: Callable[[int, int], None] | None = None) -> Self:
         """Learns from normal rows X (N, d); y is ignored. Calls progress(1, 1) at the end.
@@ -80,10 +88,13 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         is_share = is_number(self.variance) and 0 < self.variance <= 1
         check_parameter("variance", self.variance, "a number in (0, 1]", is_share)
         check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
-        rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2).copy()
+        is_size = self.n_landmarks is None or is_count(self.n_landmarks, 2)
+        check_parameter("n_landmarks", self.n_landmarks, "None or an int >= 2", is_size)
+        given: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
+        rows = self._drawn(given)
         if len(rows) > MAX_ROWS:
-            raise ValueError(f"X must have at most {MAX_ROWS} rows; got {len(rows)}. Train on fewer windows")
-        self.bandwidth_ = bandwidth_of(rows, self.bandwidth)
+            raise ValueError(f"X must have at most {MAX_ROWS} rows; got {len(rows)}. Set n_landmarks, e.g. 1000")
+        self.bandwidth_ = bandwidth_of(given, self.bandwidth)
         kernel = KernelPoints(rows, self.bandwidth_).matrix(rows)
         column_means = kernel.mean(axis=0)
         mean = float(column_means.mean())
@@ -101,11 +112,18 @@ class KernelPCANovelty(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             components=components,
             offset=-(components @ column_means),
         )
-        self.score_threshold_ = quantile_threshold(self.scorer_.score(rows), float(self.eta))
+        self.score_threshold_ = quantile_threshold(self.scorer_.score(given), float(self.eta))
         self.offset_ = -self.score_threshold_
         if progress is not None:
             progress(1, 1)
         return self
+
+    def _drawn(self, X: FloatArray) -> FloatArray:
+        """A copy of the rows that span the directions: all, or n_landmarks of them in their order."""
+        if self.n_landmarks is None or self.n_landmarks >= len(X):
+            return X.copy()
+        drawn = as_generator(self.random_state).choice(len(X), self.n_landmarks, replace=False)
+        return X[np.sort(drawn)]
 
     def _n_components(self, eigenvalues: FloatArray) -> int:
         """q, of eigenvalues (N,) with the largest first; raises ValueError for more than the rows span."""

@@ -47,6 +47,7 @@ OCNN_PRESETS = {
         SelectedDetector(OCNN(), {"theta": [2.0, 1e6]}),
         KernelPCANovelty(),
         KernelPCANovelty(variance=0.85, bandwidth="mean"),
+        KernelPCANovelty(n_landmarks=20, random_state=0),
         SVDD(),
         KernelOCSVM(),
         KernelOCSVM(nu=0.5, bandwidth="mean"),

@@ -94,6 +94,40 @@ def test_full_variance_keeps_the_span() -> None:
     assert np.abs(detector.score_samples(X)).max() < 1e-9
 
 
+def test_landmarks_span_the_directions_and_all_rows_set_the_threshold() -> None:
+    """Errors are Hoffmann's for the drawn rows; the bandwidth and the share rejected are those of all 60 rows."""
+    X = table(60, 3, 8)
+    detector = KernelPCANovelty(n_landmarks=20, random_state=1).fit(X)
+    drawn = np.sort(np.random.default_rng(1).choice(60, 20, replace=False))
+    rows, width = X[drawn].tolist(), twin.rms_bandwidth(X.tolist())
+    assert detector.bandwidth_ == pytest.approx(width, rel=1e-12)
+    q = twin.n_components(twin.centered_eigen(rows, width)[0], 0.95)
+    errors = [twin.recerr(x, rows, width, q) for x in X.tolist()]
+    np.testing.assert_allclose(-detector.score_samples(X), errors, rtol=0, atol=1e-9)
+    assert detector.score_threshold_ == pytest.approx(sorted(errors)[-4], abs=1e-9)  # 3 of 60 are above it
+    assert (detector.predict(X) == -1).sum() == 3
+    assert detector.to_scorer().arrays()["points"].shape == (20, 3)
+
+
+def test_seed_decides_the_landmarks() -> None:
+    """The same seed gives the same bits, another seed other ones; with as many landmarks as rows the fit is exact."""
+    X = table(50, 3, 9)
+    scores = [
+        KernelPCANovelty(n_landmarks=10, random_state=seed).fit(X).score_samples(X).tolist() for seed in (3, 3, 4)
+    ]
+    assert scores[0] == scores[1] != scores[2]
+    exact = KernelPCANovelty().fit(X).score_samples(X).tolist()
+    assert KernelPCANovelty(n_landmarks=50, random_state=3).fit(X).score_samples(X).tolist() == exact
+
+
+def test_more_rows_than_an_exact_fit_takes() -> None:
+    """15,001 rows, of which an exact fit is refused, are fitted on landmarks; a row far from all is an outlier."""
+    X = np.random.default_rng(0).normal(size=(15_001, 2))
+    detector = KernelPCANovelty(n_landmarks=50, random_state=0).fit(X)
+    assert (detector.predict(X) == -1).sum() == 750  # floor(0.05 * 15,001)
+    assert detector.predict([[0.0, 0.0], [1e6, 0.0]]).tolist() == [1, -1]
+
+
 def test_layout_and_type_of_the_input_change_nothing() -> None:
     """float32, Fortran order and read-only arrays score as the same numbers in a plain array; the input is kept."""
     X = table(30, 3, 5).astype(np.float32)
@@ -126,6 +160,8 @@ def test_scorer_keeps_its_own_rows() -> None:
         ({"eta": 1.0}, "eta must be a number in \\[0, 1\\); got 1.0"),
         ({"bandwidth": "median"}, 'bandwidth must be "rms", "mean" or a finite number >= 1e-100; got \'median\''),
         ({"bandwidth": 0.0}, "bandwidth must be"),
+        ({"n_landmarks": 1}, "n_landmarks must be None or an int >= 2; got 1"),
+        ({"n_landmarks": 2.5}, "n_landmarks must be None or an int >= 2; got 2.5"),
         ({"bandwidth": np.inf}, "bandwidth must be"),
         ({"bandwidth": 1e40}, "bandwidth must be small enough to tell rows apart; got 1e\\+40"),
     ],
@@ -144,7 +180,7 @@ def test_bad_parameters_are_named(given: dict[str, Any], said: str) -> None:
         (np.array([[0.0], [1e101]]), "must lie within"),
         (np.array([[0.0], [1e-60]]), "must have a bandwidth >= 1e-100; got 5e-121"),
         (np.array([[0.0], [np.nan]]), "NaN"),
-        (np.arange(15_001.0)[:, None], "at most 15000 rows; got 15001. Train on fewer windows"),
+        (np.arange(15_001.0)[:, None], "at most 15000 rows; got 15001. Set n_landmarks, e.g. 1000"),
     ],
 )
 def test_unusable_rows_are_refused(X: np.ndarray, said: str) -> None:
