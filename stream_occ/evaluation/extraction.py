@@ -72,6 +72,8 @@ def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
         peak_acc_ms2=peaks(block.t_ns, block.acc_ms2, t_start_ns, t_end_ns),
         t_end_ns=t_end_ns,
         overlaps_fall=overlaps(recording, t_start_ns, t_end_ns),
+        activity=recording.activity,
+        placement=recording.placement,
     )
 
 

@@ -32,6 +32,7 @@ class Trial:
     X (n, d) unscaled features; peak_acc_ms2 (n,) largest |a| among the recorded samples of each window; t_end_ns (n,);
     overlaps_fall (n,); fall_ns (start, end) of the fall (annotated, else twice the instant of the largest |a|), None
     for a normal recording; duration_s from first to last sample. n = 0: the recording is too short, `unscored`.
+    activity as the data set codes it: kind of activity or of fall.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Trial:
     peak_acc_ms2: FloatArray
     t_end_ns: IntArray
     overlaps_fall: BoolArray
+    activity: str = ""
+    placement: str = "unknown"
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

@@ -34,6 +34,7 @@ def test_features_are_those_of_the_streams_own_windows():
     np.testing.assert_allclose(trial.X, features.load("khan31r").extract(batch), rtol=1e-9, atol=1e-12)
     assert trial.duration_s == pytest.approx(5.98)
     np.testing.assert_array_equal(trial.t_end_ns, batch.t_start_ns + round(1.98 * NS_PER_S))
+    assert (trial.activity, trial.placement) == ("A", "wrist")
 
 
 def test_recording_shorter_than_a_window_is_unscored():
