@@ -71,9 +71,9 @@ class KernelPoints:
         """log k(x, y_j) = -|x - y_j|^2 / A2 (m,), at most 0, of one row x (d,), finite and within +-1e100."""
         extended = np.empty(len(x) + 2)
         shifted = np.subtract(x, self.center, out=extended[:-2])
-        extended[-2] = shifted @ shifted
+        extended[-2] = shifted.dot(shifted)  # .dot: half the overhead of @, which a few hundred points feel
         extended[-1] = 1.0
-        logarithms: FloatArray = self._rows @ extended
+        logarithms: FloatArray = self._rows.dot(extended)
         return np.minimum(logarithms, 0.0, out=logarithms)
 
     def exponents(self, x: FloatArray) -> FloatArray:

@@ -55,11 +55,16 @@ class FrozenScorer:
         """
         self._weights, self._bandwidth = weights, bandwidth
         self._kernels = [KernelPoints(rows, float(A2)) for rows, A2 in zip(points, bandwidth, strict=True)]
-        # a layer's outputs and its mean kernel in one product
-        self._maps_and_mean = [np.vstack([matrix.T, np.full(len(matrix), 1.0 / len(matrix))]) for matrix in weights]
+        # a layer's outputs and its mean kernel in one product; of one layout however the weights came
+        self._maps_and_mean = [
+            np.ascontiguousarray(np.vstack([matrix.T, np.full(len(matrix), 1.0 / len(matrix))])) for matrix in weights
+        ]
         self._maps = [rows[:-1] for rows in self._maps_and_mean]
+        self._layers, self._last = list(zip(self._kernels, self._maps_and_mean, strict=True)), self._maps_and_mean[-1]
         self.evidence, self.center = evidence, center
         self._scales = scales
+        # plain floats: a window alone is scored faster with them, and to the same bits
+        self._plain_scales = [] if scales is None else np.stack(scales, axis=2).reshape(-1, 4).tolist()
 
     @property
     def n_features(self) -> int:
@@ -87,9 +92,7 @@ class FrozenScorer:
         """Scores (n,), high = abnormal, always finite, of scaled rows X (n, d)."""
         if self._scales is None:
             return self.residual(X)
-        median, width = self._scales
-        largest: FloatArray = ((self.evidences(X) - median) / width).max(axis=(1, 2))
-        return largest
+        return np.array([self._largest(x) for x in finite_rows(X, self.n_features)], dtype=np.float64)
 
     def residual(self, X: FloatArray) -> FloatArray:
         """|O - center| (n,), or |x - W'k(x)|^2 for a reconstruction."""
@@ -101,18 +104,27 @@ class FrozenScorer:
 
     def _output(self, x: FloatArray) -> FloatArray:
         for kernel, matrix in zip(self._kernels, self._maps, strict=True):
-            x = matrix @ kernel.row(x)
+            x = matrix.dot(kernel.row(x))
         return x
+
+    def _largest(self, x: FloatArray) -> float:
+        """The largest evidence of one row, each in its own scale."""
+        scaled = [
+            max((r - r_median) / r_width, (u - u_median) / u_width)
+            for (r, u), (r_median, r_width, u_median, u_width) in zip(
+                self._evidence(x), self._plain_scales, strict=True
+            )
+        ]
+        return max(scaled)
 
     def _evidence(self, x: FloatArray) -> list[tuple[float, float]]:
         found = []
-        for number, (kernel, matrix) in enumerate(zip(self._kernels, self._maps_and_mean, strict=True), start=1):
-            logarithms = kernel.logarithms(x)
-            product = matrix @ np.exp(logarithms)
-            output, mean = product[:-1], float(product[-1])
-            difference = output - (x if number < self.n_layers else self.center)
-            remoteness = -math.log(mean) if mean > _SMALLEST_MEAN else _remoteness(logarithms)
-            found.append((math.sqrt(float(difference @ difference)), remoteness))
+        for kernel, matrix in self._layers:
+            product = matrix.dot(kernel.row(x))
+            output, mean = product[:-1], product.item(-1)
+            difference = output - (x if matrix is not self._last else self.center)
+            remoteness = -math.log(mean) if mean > _SMALLEST_MEAN else _remoteness(kernel.logarithms(x))
+            found.append((math.sqrt(difference.dot(difference)), remoteness))
             x = output
         return found
 
