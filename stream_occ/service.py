@@ -1,7 +1,6 @@
-"""The running detector: a worker that takes what came in a time slice, steps the pipeline once, and publishes.
+"""The detector's worker: it takes what came in a time slice, steps the pipeline, and publishes.
 
-`Service` is the worker's content without threads, sockets and clocks of its own: tests drive it by hand. `run` wires
-it to a broker, to the system's clocks and to a thread, watches both threads, and ends in order when asked to.
+`Service` has no thread, socket or clock of its own: tests drive it by hand, stream_occ.running gives it all three.
 """
 
 from __future__ import annotations
@@ -11,36 +10,29 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from stream_occ.config import Config
 from stream_occ.drift import DriftPolicy, DriftWatch
-from stream_occ.errors import ServiceError
 from stream_occ.events import EventPolicy
-from stream_occ.inbox import Inbox, Link, Received
+from stream_occ.inbox import Inbox, Link
 from stream_occ.intake import Intake
 from stream_occ.messages import CountersMessage, Topics, instant
-from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.pipeline import Pipeline
 from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import Alert, Decision, SampleBlock
 from stream_occ.scoring import Model
-from stream_occ.wiring import link_options
 
 log = logging.getLogger("stream_occ.service")
 
 FORGET_INTERVAL_S = 60.0
-WATCH_INTERVAL_S = 0.2
-MAX_FAILED_SLICES = 5
-WORKER_SILENCE_S = 60.0  # a slice takes well below a second; a worker that does not end one is stuck
 # Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
 # minutes and gigabytes. More waits for the next slice, which then begins at once.
 SLICE_BYTES = 1024 * 1024
 LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
-LINK_SILENCE_KEEPALIVES = 3.0  # the client itself gives up after two
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,138 +199,3 @@ def _joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
         )
         for device_id, own in by_device.items()
     ]
-
-
-def run(
-    config: Config, model: Model, *, client_id: str, stop: threading.Event, on_ready: Callable[[str], None]
-) -> CountersMessage:
-    """Runs until `stop` is set; on_ready is called once, with one line, when the broker has taken our subscriptions.
-
-    Raises ServiceError where a thread died or another process keeps taking our session over.
-    """
-    inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
-    topics = Topics(config.mqtt.prefix, config.mqtt.instance)
-    is_ready = threading.Event()
-
-    def subscribed() -> None:
-        service.renew()
-        is_ready.set()
-
-    def deliver(message: Received) -> None:
-        if not inbox.put(message) and inbox.n_refused & (inbox.n_refused - 1) == 0:
-            log.warning("inbox is full: the worker is behind; %d messages refused so far", inbox.n_refused)
-
-    options = link_options(config, client_id)
-    link = MqttLink(
-        options,
-        on_message=deliver,
-        subscriptions=[Subscription(entry.topic_filter, entry.qos) for entry in config.inputs],
-        birth=Birth(topics.bridge_status),
-        on_ready=subscribed,
-    )
-    service = Service(config, model, link, inbox)
-    service.dropped = link.dropped
-    service.n_connects = lambda: link.n_connects
-    links = [link]
-    if config.mqtt.is_only_instance:  # a connection has one last will: the second status topic needs its own
-        links.append(MqttLink(_status_options(options), birth=Birth(topics.status)))
-    worker = _Worker(service, config.output.slice_s)
-    for each in links:
-        each.start()
-    worker.start()
-    try:
-        line = _ready_line(config, model)
-        _watch(stop, is_ready, lambda: on_ready(line), _Watchdog(links, worker, config.mqtt.keepalive_s))
-    finally:
-        try:
-            worker.finish()
-        finally:
-            for each in reversed(links):
-                each.stop()
-    return service.counters()
-
-
-def _status_options(options: MqttOptions) -> MqttOptions:
-    return replace(options, client_id=f"{options.client_id}-status", session_expiry_s=0)
-
-
-def _ready_line(config: Config, model: Model) -> str:
-    patterns = ", ".join(entry.pattern for entry in config.inputs)
-    return f"ready: {patterns} on {config.mqtt.host}:{config.mqtt.port}, model {model.model_id}"
-
-
-def _watch(stop: threading.Event, is_ready: threading.Event, announce: Callable[[], None], watchdog: _Watchdog) -> None:
-    """Waits for `stop`, announces once when ready, and lets the watchdog look."""
-    is_announced = False
-    while not stop.wait(WATCH_INTERVAL_S if is_announced else 0.02):
-        if is_ready.is_set() and not is_announced:
-            is_announced = True
-            announce()
-        watchdog.check()
-
-
-@dataclass(frozen=True, slots=True)
-class _Watchdog:
-    """Makes a dead or stuck thread, or a lost session, the end of the service instead of silence."""
-
-    links: Sequence[MqttLink]
-    worker: _Worker
-    keepalive_s: float
-
-    def check(self) -> None:
-        """Raises ServiceError where the service cannot do its work any more."""
-        for link in self.links:
-            if link.fatal is not None:
-                raise link.fatal
-            is_mute = link.is_connected and link.silent_s > LINK_SILENCE_KEEPALIVES * self.keepalive_s
-            if not link.is_alive or is_mute:
-                raise self._error(
-                    "network thread", "a dead one" if not link.is_alive else "a connection without a word"
-                )
-        if not self.worker.is_alive() or self.worker.silent_s > WORKER_SILENCE_S:
-            raise self._error("worker thread", "a dead one" if not self.worker.is_alive() else "a stuck one")
-
-    @staticmethod
-    def _error(which: str, got: str) -> ServiceError:
-        return ServiceError("service", f"have its {which} at work", got, "Restart it and report the log")
-
-
-class _Worker(threading.Thread):
-    """Runs a slice every slice_s; an error in one is logged, but after MAX_FAILED_SLICES in a row the thread ends.
-
-    A service whose slices all fail must not look alive: the dead thread ends it with an error.
-    """
-
-    def __init__(self, service: Service, slice_s: float) -> None:
-        super().__init__(name="worker", daemon=True)
-        self._service = service
-        self._slice_s = slice_s
-        self._is_stopping = threading.Event()
-        self._beat_s = time.monotonic()
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since a slice last began."""
-        return time.monotonic() - self._beat_s
-
-    def run(self) -> None:
-        n_failed = 0
-        while not self._is_stopping.is_set() and n_failed < MAX_FAILED_SLICES:
-            started_s = self._beat_s = time.monotonic()
-            try:
-                self._service.run_slice()
-                n_failed = 0
-            except Exception:
-                n_failed += 1
-                log.exception("slice failed, %d in a row", n_failed)
-            if not self._service.is_behind:
-                self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
-
-    def finish(self, timeout_s: float = 10.0) -> None:
-        """Ends the thread after its slice, then runs the last one here."""
-        self._is_stopping.set()
-        self.join(timeout_s)
-        if self.is_alive():
-            log.error("the worker did not end within %g s: what it holds is lost", timeout_s)
-        else:
-            self._service.close()

@@ -28,7 +28,7 @@ def command(
     Prints one line that begins with "ready:" when the broker has taken its subscriptions; it may be started before the
     broker. At the end it publishes offline, sends what is pending and exits with 0. --json writes its counters then.
     """
-    from stream_occ import service
+    from stream_occ import running
     from stream_occ.artifacts import load_model
     from stream_occ.cli._common import write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
@@ -41,7 +41,7 @@ def command(
     stop = stop_on_signals()
     client_id = ClientId(settings)
     try:
-        counters = service.run(settings, loaded, client_id=client_id.value, stop=stop, on_ready=say)
+        counters = running.run(settings, loaded, client_id=client_id.value, stop=stop, on_ready=say)
     finally:
         client_id.release()
     if json_path is not None:

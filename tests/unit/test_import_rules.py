@@ -39,7 +39,7 @@ print(json.dumps({{"top": top, "mb": int(kb[1]) / 1024}}))
 def service_process() -> dict[str, object]:
     """Top-level names and peak memory of a process that imports all that `detect` may import."""
     code = IMPORT_ALL.format(
-        names=["stream_occ.service", "stream_occ.cli.detect", "stream_occ.artifacts", "stream_occ.checkpoint"],
+        names=["stream_occ.running", "stream_occ.cli.detect", "stream_occ.artifacts", "stream_occ.checkpoint"],
         packages=["stream_occ.codecs", "stream_occ.scoring", "stream_occ.features"],
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -3,76 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from stream_occ.codecs import load_codec
-from stream_occ.config import Config
-from stream_occ.errors import ServiceError
 from stream_occ.inbox import Inbox, Received
 from stream_occ.samples import NS_PER_S, SampleBlock
-from stream_occ.scoring import Model
-from stream_occ.service import Clock, Service, _Watchdog, _Worker
+from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
-
-T0_NS = 1_700_000_000 * NS_PER_S
-JSON = load_codec("json")
-
-
-class FakeLink:
-    """Keeps what was published; retained topics are kept by topic as a broker would."""
-
-    def __init__(self) -> None:
-        self.is_connected = True
-        self.has_room = True
-        self.sent: list[tuple[str, bytes, int, bool]] = []
-        self.retained: dict[str, bytes] = {}
-
-    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
-        self.sent.append((topic, payload, qos, is_retained))
-        if is_retained:
-            self.retained[topic] = payload
-        return True
-
-    def of(self, topic: str) -> list[Any]:
-        return [json.loads(payload) for name, payload, *_ in self.sent if name == topic and payload]
-
-
-class Bench:
-    """A service whose time stands still until it is moved. Walking: acc (0, 0, 9.8); a knock: acc x = 20."""
-
-    def __init__(self, model: Model | None = None, **sections: Any) -> None:
-        data = {"inputs": [{"pattern": "wearables/{device}/imu"}], **sections}
-        self.config = Config.model_validate_json(json.dumps(data), strict=True)
-        self.link = FakeLink()
-        self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
-        self.now_s = 0.0
-        clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
-        self.service = Service(self.config, model or toy_model(), self.link, self.inbox, clock=clock)
-
-    def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
-        limit = self.config.limits.max_payload_bytes
-        return self.inbox.put(
-            Received.of(topic, payload, is_retained=is_retained, arrived_s=self.now_s, max_bytes=limit)
-        )
-
-    def send(self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False) -> None:
-        """n samples at 50 Hz from sample number `first` on."""
-        k = np.arange(first, first + n)
-        acc = np.tile([20.0 if knock else 0.0, 0.0, 9.8], (n, 1))
-        block = SampleBlock(device, T0_NS + k * 20_000_000, acc, np.zeros((n, 3)))
-        assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
-
-    def run(self, seconds: float = 0.0) -> None:
-        self.now_s += seconds
-        self.service.run_slice()
-
-    def state(self, device: str = "w1") -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.link.retained[f"stream_occ/{device}/state"])
-        return content
 
 
 def test_first_message_makes_a_device_known_and_online() -> None:
@@ -380,48 +320,6 @@ def test_first_pattern_that_matches_decides() -> None:
     assert bench.state("w2")["counters"] == {"invalid_json": 2}
 
 
-@dataclass
-class FakeThread:
-    """A link or a worker as the watchdog sees it."""
-
-    alive: bool = True
-    silent_s: float = 0.0
-    is_connected: bool = True
-    fatal: ServiceError | None = None
-
-    @property
-    def is_alive(self) -> Any:
-        return self.alive
-
-
-class FakeWorker(FakeThread):
-    @property
-    def is_alive(self) -> Any:
-        return lambda: self.alive
-
-
-@pytest.mark.parametrize(
-    ("link", "worker", "message"),
-    [
-        (FakeThread(), FakeWorker(), None),
-        (FakeThread(is_connected=False, silent_s=1e6), FakeWorker(), None),
-        (FakeThread(alive=False), FakeWorker(), "network thread at work; got a dead one"),
-        (FakeThread(silent_s=91), FakeWorker(), "network thread at work; got a connection without a word"),
-        (FakeThread(), FakeWorker(alive=False), "worker thread at work; got a dead one"),
-        (FakeThread(), FakeWorker(silent_s=61), "worker thread at work; got a stuck one"),
-        (FakeThread(fatal=ServiceError("a", "b", "taken over", "d")), FakeWorker(), "taken over"),
-    ],
-)
-def test_dead_and_stuck_threads_end_the_service(link: Any, worker: Any, message: str | None) -> None:
-    """A broker that is away is no reason to end; whatever keeps the service from its work is."""
-    watchdog = _Watchdog([link], worker, keepalive_s=30)
-    if message is None:
-        watchdog.check()
-    else:
-        with pytest.raises(ServiceError, match=message):
-            watchdog.check()
-
-
 def test_wearer_whom_nobody_scores_is_not_called_normal() -> None:
     """Samples that come too late for a window: waiting, with the fault not_scored, and normal again with good ones."""
     bench = Bench()
@@ -462,17 +360,3 @@ def test_alert_without_room_in_the_queue_is_sent_when_there_is() -> None:
     [event] = bench.link.of("stream_occ/w1/event")
     [alert] = bench.link.of("stream_occ/w1/alert")
     assert event["alert_id"] == alert["alert_id"]
-
-
-def test_service_whose_slices_all_fail_does_not_look_alive() -> None:
-    """The worker's thread ends after five failures in a row, which ends the service with an error."""
-    bench = Bench()
-
-    def fail() -> None:
-        raise RuntimeError("broken")
-
-    bench.service.run_slice = fail  # type: ignore[method-assign]
-    worker = _Worker(bench.service, 0.001)
-    worker.start()
-    worker.join(10.0)
-    assert not worker.is_alive()

@@ -1,0 +1,72 @@
+"""A service to be driven by hand: a fake link, a fake clock, a model that can be followed on paper."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from stream_occ.codecs import load_codec
+from stream_occ.config import Config
+from stream_occ.inbox import Inbox, Received
+from stream_occ.samples import NS_PER_S, SampleBlock
+from stream_occ.scoring import Model
+from stream_occ.service import Clock, Service
+from tests.unit.toy_model import toy_model
+
+T0_NS = 1_700_000_000 * NS_PER_S
+JSON = load_codec("json")
+
+
+class FakeLink:
+    """Keeps what was published; retained topics are kept by topic as a broker would."""
+
+    def __init__(self) -> None:
+        self.is_connected = True
+        self.has_room = True
+        self.sent: list[tuple[str, bytes, int, bool]] = []
+        self.retained: dict[str, bytes] = {}
+
+    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+        self.sent.append((topic, payload, qos, is_retained))
+        if is_retained:
+            self.retained[topic] = payload
+        return True
+
+    def of(self, topic: str) -> list[Any]:
+        return [json.loads(payload) for name, payload, *_ in self.sent if name == topic and payload]
+
+
+class Bench:
+    """A service whose time stands still until it is moved. Walking: acc (0, 0, 9.8); a knock: acc x = 20."""
+
+    def __init__(self, model: Model | None = None, **sections: Any) -> None:
+        data = {"inputs": [{"pattern": "wearables/{device}/imu"}], **sections}
+        self.config = Config.model_validate_json(json.dumps(data), strict=True)
+        self.link = FakeLink()
+        self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
+        self.now_s = 0.0
+        clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
+        self.service = Service(self.config, model or toy_model(), self.link, self.inbox, clock=clock)
+
+    def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
+        limit = self.config.limits.max_payload_bytes
+        return self.inbox.put(
+            Received.of(topic, payload, is_retained=is_retained, arrived_s=self.now_s, max_bytes=limit)
+        )
+
+    def send(self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False) -> None:
+        """n samples at 50 Hz from sample number `first` on."""
+        k = np.arange(first, first + n)
+        acc = np.tile([20.0 if knock else 0.0, 0.0, 9.8], (n, 1))
+        block = SampleBlock(device, T0_NS + k * 20_000_000, acc, np.zeros((n, 3)))
+        assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
+
+    def run(self, seconds: float = 0.0) -> None:
+        self.now_s += seconds
+        self.service.run_slice()
+
+    def state(self, device: str = "w1") -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.link.retained[f"stream_occ/{device}/state"])
+        return content

@@ -1,0 +1,68 @@
+"""Threads of the running detector: one that is dead or stuck ends the service instead of silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from stream_occ.errors import ServiceError
+from stream_occ.running import Watchdog, Worker
+from tests.unit.service_bench import Bench
+
+
+@dataclass
+class FakeThread:
+    """A link or a worker as the watchdog sees it."""
+
+    alive: bool = True
+    silent_s: float = 0.0
+    is_connected: bool = True
+    fatal: ServiceError | None = None
+
+    @property
+    def is_alive(self) -> Any:
+        return self.alive
+
+
+class FakeWorker(FakeThread):
+    @property
+    def is_alive(self) -> Any:
+        return lambda: self.alive
+
+
+@pytest.mark.parametrize(
+    ("link", "worker", "message"),
+    [
+        (FakeThread(), FakeWorker(), None),
+        (FakeThread(is_connected=False, silent_s=1e6), FakeWorker(), None),
+        (FakeThread(alive=False), FakeWorker(), "network thread at work; got a dead one"),
+        (FakeThread(silent_s=91), FakeWorker(), "network thread at work; got a connection without a word"),
+        (FakeThread(), FakeWorker(alive=False), "worker thread at work; got a dead one"),
+        (FakeThread(), FakeWorker(silent_s=61), "worker thread at work; got a stuck one"),
+        (FakeThread(fatal=ServiceError("a", "b", "taken over", "d")), FakeWorker(), "taken over"),
+    ],
+)
+def test_dead_and_stuck_threads_end_the_service(link: Any, worker: Any, message: str | None) -> None:
+    """A broker that is away is no reason to end; whatever keeps the service from its work is."""
+    watchdog = Watchdog([link], worker, keepalive_s=30)
+    if message is None:
+        watchdog.check()
+    else:
+        with pytest.raises(ServiceError, match=message):
+            watchdog.check()
+
+
+def test_service_whose_slices_all_fail_does_not_look_alive() -> None:
+    """The worker's thread ends after five failures in a row, which ends the service with an error."""
+    bench = Bench()
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    bench.service.run_slice = fail  # type: ignore[method-assign]
+    worker = Worker(bench.service, 0.001)
+    worker.start()
+    worker.join(10.0)
+    assert not worker.is_alive()
