@@ -33,6 +33,7 @@ from stream_occ.config.models import (
     OutputConfig,
     ProfileConfig,
     Section,
+    StateConfig,
     StreamConfig,
     TlsConfig,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "MqttConfig",
     "OutputConfig",
     "ProfileConfig",
+    "StateConfig",
     "StreamConfig",
     "TlsConfig",
     "adjusted_config",
@@ -67,6 +69,7 @@ _PATHS: tuple[KeyPath, ...] = (
     ("mqtt", "tls", "ca_file"),
     ("mqtt", "tls", "cert_file"),
     ("mqtt", "tls", "key_file"),
+    ("state", "path"),
 )
 _SECRETS: frozenset[KeyPath] = frozenset({("mqtt", "password")})
 

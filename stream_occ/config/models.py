@@ -196,12 +196,26 @@ class LimitsConfig(Section):
     queue_bytes: int = Field(default=64 * 1024 * 1024, ge=65_536, le=2**32)
     max_payload_bytes: int = Field(default=1024 * 1024, ge=256, le=4 * 1024 * 1024)
     forget_device_after_s: Seconds = 86_400.0
+    max_command_age_s: Seconds = 300.0
+
+
+class StateConfig(Section):
+    """What outlives the process: open alerts, mutes, streams, a history of alerts; path None: in the state folder."""
+
+    enabled: bool = True
+    path: Path | None = None
+    save_interval_s: float = Field(default=5.0, ge=0.1, le=3600)
+    keep_days: float = Field(default=90.0, gt=0, le=36_500)
+    keep_changes: int = Field(default=100_000, ge=100, le=100_000_000)
+    keep_waveforms: int = Field(default=10_000, ge=0, le=10_000_000)
 
 
 class OutputConfig(Section):
     """What is published and how often."""
 
     publish_score: bool = False
+    publish_suspected: bool = True
+    publish_waveform: bool = False
     slice_s: float = Field(default=0.25, ge=0.01, le=10)
     state_interval_s: Seconds = 10.0
     offline_after_s: Seconds = 10.0
@@ -225,6 +239,7 @@ class Config(Section):
     events: EventsConfig = EventsConfig()
     drift: DriftConfig = DriftConfig()
     limits: LimitsConfig = LimitsConfig()
+    state: StateConfig = StateConfig()
     output: OutputConfig = OutputConfig()
     log: LogConfig = LogConfig()
 
