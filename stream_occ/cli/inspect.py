@@ -106,6 +106,8 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
         ("threshold", f"{card.threshold:.6g}  {_short(calibration)}"),
     ]
     if isinstance(training, dict):
+        if "blind" in training:
+            facts.insert(0, ("BLIND MODEL", f"it {training['blind']}"))
         facts += [(f"training {name}", _short(v)) for name, v in training.items() if not isinstance(v, dict)]
         tuning = training.get("tuning")
         spreads = tuning.items() if isinstance(tuning, dict) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,6 +113,8 @@ def command(
         result = train(sources, settings, stack.enter_context(progress()))
     save_model(result.model, out, self_test_X=result.self_test_X, key=key)
     write_report(result, report)
+    if result.model.blindness:
+        sys.stderr.write(f"WARNING: blind model: it {result.model.blindness}\n")
     if json is not None:
         write_json(json, {"model": str(out), "report": str(report), **result.summary})
     if str(json) != "-":

@@ -88,6 +88,16 @@ class DetectorMethod:
         return rows
 
 
+def note_of_landmarks(methods: Sequence[Method], n_windows: int) -> list[str]:
+    """A line that names the methods which folds of n_windows normal windows, or most of them, make fit on landmarks."""
+    from stream_occ.detectors._base import MOST_EXACT_ROWS, N_LANDMARKS, on_landmarks
+
+    own = [method for method in methods if isinstance(method, DetectorMethod)]
+    named = [m.key for m in own if on_landmarks(m.make(0), min(n_windows // m.stride, m.max_windows))]
+    where = f"where a fold trains on more than {MOST_EXACT_ROWS} windows"
+    return [f"{', '.join(named)}: fitted on {N_LANDMARKS} landmarks {where}"] if named else []
+
+
 def default_method(config: TrainingConfig) -> tuple[DetectorMethod, FrontEnd]:
     """The method `default`: what `stream-occ train` makes of the configuration, with people held out here."""
     config = config.resolved()

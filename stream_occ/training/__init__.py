@@ -24,7 +24,7 @@ from stream_occ.features import FeatureSet
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring import Model, Scaler
-from stream_occ.training.anomalies import check_accepts, check_tells_apart, inject_anomalies, note_of_anomalies
+from stream_occ.training.anomalies import blindness, check_tells_apart, inject_anomalies, note_of_anomalies
 from stream_occ.training.config import DataSource, TrainingConfig, load_training_config
 from stream_occ.training.data import ProgressReport, RecordingSource, TrainingData, read_training_data
 
@@ -80,7 +80,8 @@ def train(
     """A model of the normal recordings in `sources`; the same data, configuration and versions give the same bytes.
 
     Raises ConfigError for a configuration that fits no feature set or detector, and DataError, one line that names
-    what is off, for data that cannot be trained on or that give a detector which tells nothing apart.
+    what is off, for data that cannot be trained on or that give a detector which tells nothing apart. By a paper's
+    own rule a blind one, which accepts all anomalies or rejects all normal windows, is a model that says so: `blind`.
     """
     from threadpoolctl import threadpool_limits
 
@@ -114,9 +115,12 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
         threshold=threshold,
     )
     anomalies = inject_anomalies(data.X, config.seed)
-    summary["anomalies_rejected"] = check_tells_apart(model, data.X, anomalies)
-    check_accepts(evidence.rejected, evidence.unit)
-    summary["notes"] += note_of_anomalies(summary["anomalies_rejected"])
+    summary["anomalies_rejected"] = rejected = check_tells_apart(model, data.X, anomalies)
+    is_printed = quantile is None and _decides_by_itself(detector)
+    blind = blindness(rejected, evidence.rejected, evidence.unit, is_printed=is_printed)
+    if blind:
+        summary["blind"] = blind
+    summary["notes"] += note_of_anomalies(rejected)
     if hasattr(detector, "tuning_summary"):
         summary["tuning"] = detector.tuning_summary()
     model = replace(model, metadata=_metadata(summary, config))
@@ -132,8 +136,12 @@ def _with_rule(config: TrainingConfig, detector: Any) -> TrainingConfig:
     """The configuration with the threshold rule `auto` replaced by the one that the detector asks for."""
     if config.threshold.rule != "auto":
         return config
-    rule = "detector" if getattr(detector, "decides_by_itself", False) else "quantile"
+    rule = "detector" if _decides_by_itself(detector) else "quantile"
     return config.model_copy(update={"threshold": config.threshold.model_copy(update={"rule": rule})})
+
+
+def _decides_by_itself(detector: Any) -> bool:
+    return bool(getattr(detector, "decides_by_itself", False))
 
 
 def _bounded(config: TrainingConfig, detector: Any, n_rows: int, notes: list[str]) -> TrainingConfig:
@@ -144,7 +152,7 @@ def _bounded(config: TrainingConfig, detector: Any, n_rows: int, notes: list[str
         return config
     n_landmarks = detector.get_params(deep=False)["n_landmarks"]
     notes.append(
-        f"fitted on {n_landmarks} landmarks of {n_rows} windows: --param n_landmarks={n_rows} for the exact fit"
+        f"fitted on {n_landmarks} landmarks, drawn from {n_rows} windows: --param n_landmarks=N takes more or fewer"
     )
     chosen = config.detector.model_copy(update={"params": {**config.detector.params, "n_landmarks": n_landmarks}})
     return config.model_copy(update={"detector": chosen})

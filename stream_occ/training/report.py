@@ -75,7 +75,9 @@ def render_report(result: TrainingResult) -> str:
         ("Ranges of the features", _RANGE_TEXT + _image(_feature_ranges, result) + _range_table(result)),
         ("How it was made", _table(_provenance(summary))),
     )
-    body = "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections)
+    blind = summary.get("blind")
+    warning = f'<p class="note"><strong>Blind model: it {_text(blind)}.</strong></p>\n' if blind else ""
+    body = warning + "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections)
     return _PAGE.format(model_id=_text(summary["model_id"]), body=body, orange=ORANGE)
 
 

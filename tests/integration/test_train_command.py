@@ -119,6 +119,27 @@ def test_signed_model_needs_its_key(recordings: Path, capsys: pytest.CaptureFixt
     assert "a signature by another key" in capsys.readouterr().err
 
 
+def test_blind_preset_is_written_with_a_warning(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """theta 1e30 accepts everything: one line on stderr, also beside --json -, and the first of `inspect`."""
+    out = trained(recordings, "--param", "theta=1e30", "--json", "-")
+    printed = capsys.readouterr()
+    blind = "accepts all 200 injected anomalies: for research alone"
+    assert printed.err == f"WARNING: blind model: it {blind}\n"
+    assert json.loads(printed.out)["blind"] == blind
+    assert f"Blind model: it {blind}." in (recordings.parent / "model.html").read_text()
+    assert run(["inspect", str(out)]) == 0
+    assert " ".join(capsys.readouterr().out.split()).startswith(f"BLIND MODEL it {blind} model ")
+
+
+def test_blind_model_of_our_own_is_refused(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`working` takes its threshold from us: accepting everything is then a mistake, and no model is written."""
+    out = recordings.parent / "no.occ"
+    ours = ("--detector", "working", "--param", "estimator__theta=1e6", "--threshold", "detector")
+    assert run(["train", "--dataset", "csv", "--data", str(recordings), "--out", str(out), *ours]) == 2
+    assert "must reject some injected anomalies" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_mixed_units_are_refused_by_name(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One recording in g among recordings in m/s2; no model is written."""
     write_csv(recordings, "dora", "walk", acc_scale=1 / 9.80665)

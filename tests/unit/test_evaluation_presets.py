@@ -5,7 +5,7 @@ import pytest
 
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.evaluation.extraction import FrontEnd
-from stream_occ.evaluation.presets import DetectorMethod, default_method, methods_of
+from stream_occ.evaluation.presets import DetectorMethod, default_method, methods_of, note_of_landmarks
 from stream_occ.evaluation.protocol import stack
 from stream_occ.training.config import TrainingConfig
 from tests.unit.evaluation_people import trial
@@ -64,6 +64,16 @@ def test_same_seed_gives_the_same_scores():
     first, again, other = (method.fit(normal_windows(), seed=s)(normal_windows(seed=5)) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
+
+
+def test_methods_on_landmarks_are_named():
+    """Kernel methods with more than 5,000 windows to train on; not others, nor with landmarks of one's own."""
+    methods, _ = methods_of(["knn5", "KOC", "KPCA", "11NN", "SVDD"], TrainingConfig())
+    methods.append(DetectorMethod("mine", "KOC", {"n_landmarks": 7}))
+    said = "KOC, KPCA: fitted on 1000 landmarks where a fold trains on more than 5000 windows"
+    assert note_of_landmarks(methods, 5001) == [said]
+    assert note_of_landmarks(methods, 5000) == []
+    assert note_of_landmarks([DetectorMethod("x", "KOC", stride=5)], 25_004) == []
 
 
 def test_stride_and_limit_choose_training_windows_within_recordings():

@@ -346,23 +346,36 @@ def test_windows_are_thinned_to_the_limit_by_the_seed() -> None:
     assert (summary["n_windows"], summary["n_windows_thinned"]) == (100, 148)
 
 
-def fake_detector(score: Callable[[np.ndarray], np.ndarray], threshold: float) -> Any:
+def fake_detector(score: Callable[[np.ndarray], np.ndarray], threshold: float, **attributes: Any) -> Any:
     scorer = fake_model.FrozenScorer(np.zeros(3), 2)
     scorer.score = score
     return SimpleNamespace(
-        fit=lambda X: None, to_scorer=lambda: scorer, score_threshold_=threshold, get_params=dict, set_params=dict
+        fit=lambda X: None,
+        to_scorer=lambda: scorer,
+        score_threshold_=threshold,
+        get_params=dict,
+        set_params=dict,
+        **attributes,
     )
+
+
+def accept_all(X: np.ndarray) -> np.ndarray:
+    return -np.abs(X).sum(axis=1)
+
+
+def reject_all(X: np.ndarray) -> np.ndarray:
+    return 1.0 + np.abs(X).sum(axis=1)
 
 
 @pytest.mark.parametrize(
     ("score", "threshold", "text"),
     [
         (lambda X: np.full(len(X), 0.5), 0.0, "must give different scores; got 0.5 for every window"),
-        (lambda X: -np.abs(X).sum(axis=1), 0.0, "must reject injected anomalies; got a model that accepts all 200"),
+        (accept_all, 0.0, "must reject some injected anomalies; got a model that accepts all 200 injected anomalies"),
         (
-            lambda X: np.abs(X).sum(axis=1),
-            -1.0,
-            "must accept normal windows of held-out people",
+            reject_all,
+            0.5,
+            "must accept some normal windows; got a model that rejects all 248 normal windows of held-out",
         ),
     ],
 )
@@ -372,6 +385,45 @@ def test_model_that_tells_nothing_apart_is_refused(
     """Constant scores, accept-all and reject-all never become a file."""
     monkeypatch.setattr(training, "make_detector", lambda config: fake_detector(score, threshold))
     assert text in refusal(people(), threshold={"rule": "detector"})
+
+
+@pytest.mark.parametrize(
+    ("theta", "blind"),
+    [
+        (1e30, "accepts all 200 injected anomalies: for research alone"),
+        (1e-30, "rejects all 248 normal windows of held-out people: for research alone"),
+    ],
+)
+def test_blind_model_by_a_printed_rule_is_written_and_says_so(tmp_path: Path, theta: float, blind: str) -> None:
+    """No ratio is above 1e30, none below 1e-30: said in summary, file and report; by a rule of ours it is refused."""
+    result = train([Source(people())], config(detector={"name": "11NN", "params": {"theta": theta}}))
+    assert (result.summary["threshold"]["rule"], result.summary["blind"]) == ("detector", blind)
+    assert f"<strong>Blind model: it {blind}.</strong>" in render_report(result)
+    save_model(result.model, tmp_path / "blind.occ", self_test_X=result.self_test_X)
+    assert load_model(tmp_path / "blind.occ").blindness == blind
+    ours = {"name": "working", "params": {"estimator__theta": theta**0.2}}  # its log ratios end at +-27.6
+    assert blind.partition(":")[0] in refusal(people(), detector=ours, threshold={"rule": "detector"})
+
+
+def test_blind_model_by_a_threshold_from_held_out_data_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the detector would decide by itself; one score for everything is refused by any rule."""
+    blind, alike = (
+        fake_detector(score, 0.5, decides_by_itself=True) for score in (accept_all, lambda X: np.zeros(len(X)))
+    )
+    monkeypatch.setattr(training, "make_detector", lambda config: blind)
+    assert "must reject some injected anomalies" in refusal(people(), threshold={"rule": "quantile"})
+    monkeypatch.setattr(training, "make_detector", lambda config: alike)
+    assert "must give different scores" in refusal(people(), threshold={"rule": "auto"})
+
+
+def test_model_that_sees_has_no_blindness() -> None:
+    """The key is there for blind models alone; a file without training metadata is not blind."""
+    result = train([Source(people())], config())
+    assert "blind" not in result.summary
+    assert result.model.blindness == ""
+    assert "Blind model" not in render_report(result)
+    assert fake_model.make_model(metadata={}).blindness == ""
+    assert fake_model.make_model(metadata={"training": "by hand"}).blindness == ""
 
 
 def test_model_that_misses_what_is_far_is_said_to() -> None:
