@@ -214,11 +214,16 @@ def anchors(held_out: FloatArray) -> tuple[float, float]:
     return float(centre), 1.0
 
 
+def trial_anchors(fold: Fold) -> tuple[float, float]:
+    """The anchors that recordings of the fold are pooled on: those of the largest scores of held-out recordings."""
+    return anchors(_trial_scores(fold.held_out))
+
+
 def pool_trials(trials: Sequence[Trial], found: Sequence[Fold], person_of: Mapping[str, int], share: float) -> Scored:
     """One item a recording: its largest window score on its fold's scale; -inf where unscored."""
     parts = []
     for fold in found:
-        held_out = np.array([scores.max() for scores in fold.held_out.values() if scores.size])
+        held_out = _trial_scores(fold.held_out)
         raw = {i: np.array([scores.max() if scores.size else -np.inf]) for i, scores in fold.tested.items()}
         parts.append(_pooled(fold, raw, held_out, share))
     falls = {i: np.array([trial.is_fall]) for i, trial in enumerate(trials)}
@@ -233,6 +238,11 @@ def pool_windows(trials: Sequence[Trial], found: Sequence[Fold], person_of: Mapp
         parts.append(_pooled(fold, dict(fold.tested), held_out, share))
     falls = {i: trial.overlaps_fall for i, trial in enumerate(trials)}
     return _scored(trials, parts, falls, person_of)
+
+
+def _trial_scores(scores: Mapping[int, FloatArray]) -> FloatArray:
+    """The largest window score of each recording that has windows."""
+    return np.array([own.max() for own in scores.values() if own.size])
 
 
 _Part = dict[int, tuple[FloatArray, BoolArray]]

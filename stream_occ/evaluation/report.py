@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from stream_occ.evaluation import metrics
-from stream_occ.evaluation.alarms import S_PER_HOUR, outcomes
+from stream_occ.evaluation.alarms import S_PER_HOUR, Outcome, outcomes
+from stream_occ.evaluation.breakdown import Breakdown, break_down
 from stream_occ.evaluation.metrics import Figure, figure_of, resample_people
 from stream_occ.evaluation.protocol import (
     Fold,
@@ -23,6 +24,7 @@ from stream_occ.evaluation.protocol import (
     pool_trials,
     pool_windows,
 )
+from stream_occ.evaluation.transfer import TrainingSet, check_people, plan_transfer, transfer_fold
 from stream_occ.events import EventPolicy
 from stream_occ.samples import FloatArray, IntArray
 
@@ -42,21 +44,24 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """All figures of one method."""
+    """All figures of one method, and what is behind those of the pipeline."""
 
     figures: Mapping[str, Figure]
     n_false_alarms: int
+    breakdown: Breakdown
 
     def to_json(self) -> dict[str, Any]:
-        """Figures by name, and the number of false alarms behind their rate."""
-        return {name: figure.to_json() for name, figure in self.figures.items()} | {
-            "n_false_alarms": self.n_false_alarms
-        }
+        """Figures by name, the number of false alarms behind their rate, and the breakdown."""
+        figures = {name: figure.to_json() for name, figure in self.figures.items()}
+        return figures | {"n_false_alarms": self.n_false_alarms} | self.breakdown.to_json()
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The report of a run. n_unscored: recordings too short for one window; adl_hours: length of the normal ones."""
+    """The report of a run. n_unscored: recordings too short for one window; adl_hours: length of the normal ones.
+
+    All counts are those of the tested data set; train_dataset names the other one, where there is one.
+    """
 
     dataset: str
     n_recordings: int
@@ -66,11 +71,13 @@ class Evaluation:
     adl_hours: float
     seed: int
     results: Mapping[str, MethodResult]
+    train_dataset: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON report; holds no NaN: a figure that the data do not give is null."""
         return {
             "dataset": self.dataset,
+            **({} if self.train_dataset is None else {"train_dataset": self.train_dataset}),
             "n_recordings": self.n_recordings,
             "n_falls": self.n_falls,
             "n_people": self.n_people,
@@ -87,19 +94,27 @@ def evaluate(
     methods: Sequence[Method],
     protocol: Protocol = Protocol(),
     *,
+    trained: TrainingSet | None = None,
     n_jobs: int = 1,
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> Evaluation:
-    """Runs every method through the five folds, all on the same windows and features."""
-    group_of = assign_groups(kinds_of_people(trials), seed=protocol.seed)
-    found = score_folds(trials, methods, group_of, seed=protocol.seed, n_jobs=n_jobs, progress=progress)
+    """Runs every method through the five folds, or from another data set, all on the same windows and features."""
     kinds = kinds_of_people(trials)
+    run: dict[str, Any] = {"seed": protocol.seed, "n_jobs": n_jobs, "progress": progress}
+    if trained is None:
+        used = list(trials)
+        found = score_folds(used, methods, assign_groups(kinds, seed=protocol.seed), **run)
+    else:
+        check_people(dataset, trials, trained)
+        used = [*trials, *(trial for trial in trained.trials if not trial.is_fall)]
+        found = score_transfer(used, len(trials), methods, **run)
     weights = resample_people(
         [str(kind) for kind in kinds.values()], n_resamples=protocol.n_resamples, seed=protocol.seed
     )
     results = {}
+    progress("Measuring", 0, len(methods))
     for n, method in enumerate(methods, start=1):
-        results[method.key] = measure(trials, found[method.key], protocol, list(kinds), weights)
+        results[method.key] = measure(used, found[method.key], protocol, list(kinds), weights)
         progress("Measuring", n, len(methods))
     return Evaluation(
         dataset=dataset,
@@ -110,6 +125,7 @@ def evaluate(
         adl_hours=sum(trial.duration_s for trial in trials if not trial.is_fall) / S_PER_HOUR,
         seed=protocol.seed,
         results=results,
+        train_dataset=None if trained is None else trained.dataset,
     )
 
 
@@ -122,10 +138,37 @@ def score_folds(
     n_jobs: int,
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> dict[str, list[Fold]]:
-    """Folds of every method. Each fit runs on one BLAS thread, so that n_jobs changes no bit of a score."""
+    """Folds of every method."""
+    scores = _run_jobs(trials, methods, plan(trials, group_of), seed, n_jobs, progress)
+    return {key: folds(trials, group_of, own) for key, own in scores.items()}
+
+
+def score_transfer(
+    trials: Sequence[Trial],
+    n_tested: int,
+    methods: Sequence[Method],
+    *,
+    seed: int,
+    n_jobs: int,
+    progress: ProgressReport = lambda stage, done, total: None,
+) -> dict[str, list[Fold]]:
+    """The one fold of every method: n_tested recordings, then normal ones of the data set that is trained on."""
+    group_of = assign_groups(kinds_of_people(trials[n_tested:]), seed=seed)
+    scores = _run_jobs(trials, methods, plan_transfer(trials, n_tested, group_of), seed, n_jobs, progress)
+    return {key: [transfer_fold(own)] for key, own in scores.items()}
+
+
+def _run_jobs(
+    trials: Sequence[Trial],
+    methods: Sequence[Method],
+    jobs: Sequence[Job],
+    seed: int,
+    n_jobs: int,
+    progress: ProgressReport,
+) -> dict[str, list[tuple[Job, list[FloatArray]]]]:
+    """Scores of every method and job. Each fit runs on one BLAS thread, so that n_jobs changes no bit of a score."""
     from joblib import Parallel, delayed
 
-    jobs = plan(trials, group_of)
     tasks = [(method, job) for method in methods for job in jobs]
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
     running = parallel(delayed(run_job)(method, job, trials, seed) for method, job in tasks)
@@ -134,7 +177,7 @@ def score_folds(
     for n, ((method, job), found) in enumerate(zip(tasks, running, strict=True), start=1):
         scores[method.key].append((job, found))
         progress("Fitting and scoring", n, len(tasks))
-    return {key: folds(trials, group_of, own) for key, own in scores.items()}
+    return scores
 
 
 def run_job(method: Method, job: Job, trials: Sequence[Trial], seed: int) -> list[FloatArray]:
@@ -160,20 +203,16 @@ def measure(
         "window_auc": metrics.auc(by_window, weights),
         "window_gmean": metrics.gmean(by_window, weights),
     }
-    of_pipeline, n_false_alarms = _pipeline_values(trials, found, protocol, person_of, weights)
+    decided = outcomes(trials, found, protocol.policy, protocol.max_false_alarms_per_hour)
+    of_pipeline, n_false_alarms = _pipeline_values(trials, decided, person_of, weights)
     figures = {name: figure_of(own) for name, own in (values | of_pipeline).items()}
-    return MethodResult(figures, n_false_alarms)
+    return MethodResult(figures, n_false_alarms, break_down(trials, found, by_trial, decided, protocol.policy))
 
 
 def _pipeline_values(
-    trials: Sequence[Trial],
-    found: Sequence[Fold],
-    protocol: Protocol,
-    person_of: Mapping[str, int],
-    weights: IntArray,
+    trials: Sequence[Trial], decided: Mapping[int, Outcome], person_of: Mapping[str, int], weights: IntArray
 ) -> tuple[dict[str, FloatArray], int]:
     """Values of the pipeline figures for each row of weights, and the number of false alarms."""
-    decided = outcomes(trials, found, protocol.policy, protocol.max_false_alarms_per_hour)
     tallies = np.zeros((4, len(person_of)))  # falls, falls flagged, false alarms, hours of normal activity
     delays, delayed_person = [], []
     for i, own in decided.items():

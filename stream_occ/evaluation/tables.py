@@ -1,10 +1,12 @@
-"""The report as two aligned Markdown tables, one of rankings and one of thresholds set on training people."""
+"""The report as text: two aligned Markdown tables, of rankings and of thresholds set on training people; warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stream_occ.evaluation.methods import PeakAcceleration
 from stream_occ.evaluation.metrics import Figure
+from stream_occ.evaluation.presets import DEFAULT_KEY
 from stream_occ.evaluation.report import Evaluation, MethodResult
 
 RANKING = (
@@ -20,12 +22,15 @@ DECIDING = (
     ("false alarms/h", "false_alarms_per_hour"),
     ("median delay, s", "median_delay_s"),
 )
+COMPARED = (("trial AUC", "trial_auc"), ("falls flagged", "fall_sensitivity"))
+PEAK_KEY = PeakAcceleration().key
 
 
 def summary_line(evaluation: Evaluation) -> str:
     """What was evaluated, in one line."""
+    source = "" if evaluation.train_dataset is None else f" (trained on {evaluation.train_dataset})"
     return (
-        f"{evaluation.dataset}: {evaluation.n_recordings} recordings of {evaluation.n_people} people, "
+        f"{evaluation.dataset}{source}: {evaluation.n_recordings} recordings of {evaluation.n_people} people, "
         f"{evaluation.n_falls} falls, {evaluation.adl_hours:.2f} h of normal activity, "
         f"{evaluation.n_unscored} too short to score, seed {evaluation.seed}"
     )
@@ -33,8 +38,32 @@ def summary_line(evaluation: Evaluation) -> str:
 
 def table_lines(evaluation: Evaluation) -> list[str]:
     """Both tables, best trial AUC first, with a blank line between them."""
-    ordered = sorted(evaluation.results.items(), key=lambda item: -(item[1].figures["trial_auc"].value or 0.0))
+    ordered = ordered_results(evaluation)
     return [*_table(ordered, RANKING), "", *_table(ordered, DECIDING, with_alarms=True)]
+
+
+def ordered_results(evaluation: Evaluation) -> list[tuple[str, MethodResult]]:
+    """Methods with their results, best trial AUC first."""
+    return sorted(evaluation.results.items(), key=lambda item: -(item[1].figures["trial_auc"].value or 0.0))
+
+
+def loss_lines(evaluation: Evaluation) -> list[str]:
+    """One line for each method that peak acceleration alone beats in trial AUC or in falls flagged, `default` first."""
+    peak = evaluation.results.get(PEAK_KEY)
+    if peak is None:
+        return []
+    others = [(key, own) for key, own in evaluation.results.items() if key != PEAK_KEY]
+    lines = []
+    for key, own in sorted(others, key=lambda item: item[0] != DEFAULT_KEY):
+        lost = [
+            f"{title} {own.figures[name].value:.3f} against {peak.figures[name].value:.3f}"
+            for title, name in COMPARED
+            if (own.figures[name].value or 0.0) < (peak.figures[name].value or 0.0)
+        ]
+        if lost:
+            alarms = f"{own.n_false_alarms} and {peak.n_false_alarms} false alarms"
+            lines.append(f"{key} loses to {PEAK_KEY}: {', '.join(lost)} (with {alarms})")
+    return lines
 
 
 def _table(
@@ -42,7 +71,7 @@ def _table(
 ) -> list[str]:
     rows = [["method", *(title for title, _ in columns), *(["false alarms"] if with_alarms else [])]]
     for key, result in results:
-        cells = [_cell(result.figures[name]) for _, name in columns]
+        cells = [cell(result.figures[name]) for _, name in columns]
         rows.append([key, *cells, *([str(result.n_false_alarms)] if with_alarms else [])])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
@@ -51,7 +80,7 @@ def _table(
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
 
 
-def _cell(figure: Figure) -> str:
+def cell(figure: Figure) -> str:
     """value (low to high), or a dash where the data give none."""
     if figure.value is None:
         return "-"

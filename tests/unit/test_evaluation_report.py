@@ -29,6 +29,7 @@ FIGURES = {
     "false_alarms_per_hour",
     "median_delay_s",
 }
+BREAKDOWN = ("by_activity", "by_fall_type", "trade_off", "delays_s")
 FEW_TREES = IsolationForest(n_estimators=10)
 QUICK = Protocol(n_resamples=200)
 
@@ -46,7 +47,7 @@ def test_report_has_exactly_the_documented_keys():
     ]  # fmt: skip
     assert set(report["results"]) == {"distance", "constant"}
     for result in report["results"].values():
-        assert set(result) == FIGURES | {"n_false_alarms"}
+        assert set(result) == FIGURES | {"n_false_alarms", *BREAKDOWN}
         for name in FIGURES:
             figure = result[name]
             assert set(figure) == {"value", "low", "high"}
