@@ -74,6 +74,7 @@ class Variant:
     scaling: str = "z-score"
     stride: int = 1
     quantiles: tuple[float, float] = (fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE)
+    moving: str | None = "log_std_acc"
     form: Form = FORMS["novelty + evidence from -2 on (default)"]
     fits: dict[int, Callable[[FloatArray], FloatArray]] = field(default_factory=dict)
 
@@ -89,13 +90,15 @@ class Variant:
         used = [NAMES.index(name) for name in self.columns]
         rows = np.arange(0, len(normal), self.stride)
         scaler = fit_scaler(normal.X[rows][:, used], self.scaling)
-        detector = EvidenceFusion(self.novelty(), random_state=seed, n_jobs=1)
+        moving = self.columns.index(self.moving) if self.moving in self.columns else None
+        detector = EvidenceFusion(self.novelty(), moving=moving, random_state=seed, n_jobs=1)
         people = [normal.subject[i] for i in rows]
         fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE = self.quantiles
         detector.fit(scaler.transform(normal.X[rows][:, used]), **group_arguments(detector, people))
         scorer = detector.to_scorer()
         extra = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s")]
-        center, upper = np.quantile(normal.X[rows][:, extra], self.quantiles, axis=0)
+        moves = slice(None) if self.moving is None else fusion.moves(normal.X[rows, NAMES.index(self.moving)])
+        center, upper = np.quantile(normal.X[rows][moves][:, extra], self.quantiles, axis=0)
 
         memory: dict[int, FloatArray] = {}  # a fit is asked for the same windows by each form
 
@@ -120,7 +123,7 @@ def _ensemble(n: int) -> RandomProjectionEnsemble:
 def tables() -> dict[str, list[Variant]]:
     """The variants of each table, on windows of 4.5 s."""
     base = Variant("distance to 5 neighbours in one space (default)")
-    pairs = ((0.5, 0.95), (0.75, 0.99), (0.8, 0.98), (0.9, 0.99))
+    pairs = ((0.5, 0.95), (0.25, 0.95), (0.5, 0.98), (0.8, 0.98), (0.1, 0.9))
     groups = {family.compute.__name__: family.names for family in FAMILIES}
     groups["first and last quarter"] = tuple(name for name in NAMES if name.endswith(("_first", "_last")))
     return {
@@ -136,7 +139,11 @@ def tables() -> dict[str, list[Variant]]:
             replace(base, key="one space, every 4th window", stride=4, fits={}),
         ],
         "scalers": [replace(base, key=kind, scaling=kind, fits={}) for kind in ("z-score", "min-max", "robust")],
-        "quantiles": [replace(base, key=f"{low:g} to {high:g}", quantiles=(low, high), fits={}) for low, high in pairs],
+        "quantiles": [
+            replace(base, key=f"{low:g} to {high:g}{of}", quantiles=(low, high), moving=moving, fits={})
+            for low, high in pairs
+            for moving, of in (("log_std_acc", " of moving windows"), (None, " of all windows"))
+        ],
         "features": [
             replace(base, key=f"without {name}", columns=_without(names), fits={}) for name, names in groups.items()
         ],

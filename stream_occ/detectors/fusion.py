@@ -19,9 +19,8 @@ from stream_occ.scoring.evidence_fusion import FrozenScorer, contributions, tota
 
 SCALING = "z-score"
 LEAST_SPREAD = 1e-9  # relative: below, a column is constant up to rounding
-# Of a day with three quarters of rest both still lie among the movements; at .5 and .95 the scale would span from rest
-# to movement, and what is new would hardly count.
-CENTER_QUANTILE, UPPER_QUANTILE = 0.80, 0.98
+CENTER_QUANTILE, UPPER_QUANTILE = 0.50, 0.95
+RANGE_QUANTILES = (0.01, 0.99)  # of the `moving` column: from rest to hard movement
 PLAIN_DISTANCE = 1e6  # so large a floor leaves of the ratio the distance alone: the floor's own median is that of rest
 
 __all__ = ["EvidenceFusion"]
@@ -30,11 +29,15 @@ __all__ = ["EvidenceFusion"]
 class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     """Scores a row by how new it is, plus how far single columns, which a fall drives up, exceed normal activity.
 
-    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -2), z(e) = (e - q80) / (q98 - q80).
-    n is the score of `estimator`'s frozen scorer. Every q80 and q98 is of normal rows alone: those of evidence columns
-    of all training rows, those of n of rows whose group (person) the estimator did not see: in-sample a row is its own
+    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -2), z(e) = (e - q50) / (q95 - q50).
+    n is the score of `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns
+    of training rows, those of n of rows whose group (person) the estimator did not see: in-sample a row is its own
     nearest neighbour, and the novelty of a person not seen would then be out of all proportion. A linear scaling of the
-    columns changes no z of theirs. Where q98 = q80 the scale is 1.
+    columns changes no z of theirs. Where q95 = q50 the scale is 1.
+
+    With `moving` the quantiles are of the rows that move: those in which this column lies above the middle of its 1 %
+    and 99 % quantiles. Of a day that is mostly rest they would else span from rest to movement, and what is new would
+    hardly count.
 
     Accepted iff score <= score_threshold_, which rejects the share `eta` of the training rows by their held-out
     novelty; for a threshold on people held out from the scales too, calibrate from outside.
@@ -43,7 +46,8 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : a detector of this package; None for `nearest_neighbours()`. Its random_state and n_jobs are replaced.
     evidence : columns, by number or by name; none: novelty alone.
-    feature_names : names of all columns, needed where evidence is given by name.
+    feature_names : names of all columns, needed where evidence or moving is given by name.
+    moving : column, by number or by name, that is high in movement and low at rest; None: all rows count.
     novelty_weight : >= 0.
     eta : share of training rows that may be rejected, in [0, 1).
     n_folds : groups of people, each held out once.
@@ -68,6 +72,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         evidence: Sequence[str | int] = (),
         *,
         feature_names: Sequence[str] | None = None,
+        moving: str | int | None = None,
         novelty_weight: float = 1.0,
         eta: float = 0.05,
         n_folds: int = 3,
@@ -77,6 +82,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator = estimator
         self.evidence = evidence
         self.feature_names = feature_names
+        self.moving = moving
         self.novelty_weight = novelty_weight
         self.eta = eta
         self.n_folds = n_folds
@@ -96,11 +102,11 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         With fewer than two groups contiguous blocks of rows are held out. progress(done, n_folds + 1) counts fits.
         Raises ValueError for bad parameters, evidence that is not among the features, and what the estimator refuses.
         """
-        columns = self.evidence_columns()
+        columns, moving = self._check_parameters()
         rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
-        check_parameter(
-            "evidence", self.evidence, f"below {rows.shape[1]}, the columns of X", max((*columns, -1)) < rows.shape[1]
-        )
+        for name, given in (("evidence", columns), ("moving", moving)):
+            is_inside = max((*given, -1)) < rows.shape[1]
+            check_parameter(name, getattr(self, name), f"below {rows.shape[1]}, the columns of X", is_inside)
         fold = self._folds(len(rows), groups)
         n_fits = int(fold.max()) + 2
         generators = as_generator(self.random_state).spawn(n_fits)
@@ -112,7 +118,8 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
                 progress(number + 1, n_fits)
         self.estimator_ = self._make(generators[-1]).fit(rows)
         evidence = np.column_stack([novelty, rows[:, columns]])
-        center, upper = np.quantile(evidence, [CENTER_QUANTILE, UPPER_QUANTILE], axis=0)
+        of_scale = evidence[moves(rows[:, moving[0]])] if moving.size else evidence
+        center, upper = np.quantile(of_scale, [CENTER_QUANTILE, UPPER_QUANTILE], axis=0)
         spread = upper - center
         scale = np.where(spread > LEAST_SPREAD * np.maximum(1.0, np.abs(center)), spread, 1.0)
         weight = float(self.novelty_weight)
@@ -136,17 +143,22 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         """False: the threshold comes from people held out."""
         return False
 
-    def evidence_columns(self) -> IntArray:
-        """Numbers (e,) of the evidence columns; raises ValueError for parameters that are off."""
+    def _check_parameters(self) -> tuple[IntArray, IntArray]:
+        """Numbers (e,) of the evidence columns and (0 or 1,) of `moving`; raises ValueError for what is off."""
         is_weight = is_number(self.novelty_weight) and self.novelty_weight >= 0
         check_parameter("novelty_weight", self.novelty_weight, "a number >= 0", is_weight)
         check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
         check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))
+        return self._columns("evidence", self.evidence), self._columns(
+            "moving", () if self.moving is None else (self.moving,)
+        )
+
+    def _columns(self, parameter: str, names: Sequence[str | int]) -> IntArray:
         known = tuple(self.feature_names or ())
         columns = []
-        for name in self.evidence:
+        for name in names:
             is_known = name in known if isinstance(name, str) else is_count(name, 0)
-            check_parameter("evidence", name, "one of the features that the detector is fitted on", is_known)
+            check_parameter(parameter, name, "one of the features that the detector is fitted on", is_known)
             columns.append(known.index(name) if isinstance(name, str) else int(name))
         return np.array(columns, dtype=np.int64)
 
@@ -177,6 +189,13 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return made.set_params(**{key: value for key, value in own.items() if key in made.get_params(deep=False)})
 
 
+def moves(column: FloatArray) -> NDArray[np.bool_]:
+    """Rows above the middle of the column's range; all of them where it has none."""
+    low, high = np.quantile(column, RANGE_QUANTILES)
+    moves: NDArray[np.bool_] = column > (low + high) / 2
+    return moves if moves.any() else np.ones(len(column), dtype=np.bool_)
+
+
 def nearest_neighbours() -> RandomSubspaceEnsemble:
     """The log of the mean distance to 5 neighbours, in one space of all features.
 
@@ -189,7 +208,8 @@ def nearest_neighbours() -> RandomSubspaceEnsemble:
 
 def _fused() -> EvidenceFusion:
     """The default: how hard the hardest movement is, and how alone it stands in its window."""
-    return EvidenceFusion(nearest_neighbours(), ("log_max_dynamic_acc", "log_peak_over_mad"), n_jobs=-1)
+    evidence = ("log_max_dynamic_acc", "log_peak_over_mad")
+    return EvidenceFusion(nearest_neighbours(), evidence, moving="log_std_acc", n_jobs=-1)
 
 
 PRESETS: dict[str, Callable[[], EvidenceFusion]] = {"fused": _fused}

@@ -19,9 +19,9 @@ __all__ = ["LARGEST_Z", "LEAST_EVIDENCE", "NOVELTY", "FrozenScorer"]
 
 
 class FrozenScorer:
-    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence columns of max(z(column), -1).
+    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence columns of max(z(column), -2).
 
-    z(e) = (e - center) / scale, at most +-1e6. However little of an evidence there is, it takes at most 1 from the
+    z(e) = (e - center) / scale, at most +-1e6. However little of an evidence there is, it takes at most 2 from the
     score: it cannot hide a strange row. A row's score is bit-identical in any batch.
     """
 
@@ -56,7 +56,7 @@ class FrozenScorer:
         return total(self.explain(X))
 
     def explain(self, X: FloatArray) -> FloatArray:
-        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 98th percentile of normal rows."""
+        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95th percentile of normal rows (that move)."""
         X = finite_rows(X, self.n_features)
         return contributions(
             np.column_stack([self.novelty.score(X), X[:, self._columns]]), self._center, self._scale, self.weight

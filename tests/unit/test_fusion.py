@@ -45,14 +45,25 @@ class Spy(BaseEstimator):
 
 
 def test_score_is_novelty_plus_one_sided_evidence_by_hand() -> None:
-    """Quantiles of 0..100: 80 and 98; novelty weighs 2; little evidence takes at most 2."""
+    """Quantiles of 0..100: 50 and 95; novelty weighs 2; little evidence takes at most 2."""
     X = np.repeat(np.arange(101.0)[:, None], 4, axis=1)
     fused = EvidenceFusion(Spy(), evidence=(1, 3), novelty_weight=2.0).fit(X)
-    asked = [[98.0, 98.0, -7.0, 80.0], [80.0, -999.0, 0.0, 116.0], [62.0, 62.0, 0.0, 35.0]]
+    asked = [[95.0, 95.0, -7.0, 50.0], [50.0, -999.0, 0.0, 140.0], [5.0, 5.0, 0.0, -45.0]]
     np.testing.assert_allclose(fused.explain(asked), [[2, 1, 0], [0, -2, 2], [-2, -1, -2]], atol=1e-12)
     np.testing.assert_allclose(fused.score_samples(asked), [-3, 0, 5], atol=1e-12)
-    # of 101 rows 5 may be rejected, those above 95, whose own score is (2 + 1 + 1) 15/18
-    assert fused.score_threshold_ == pytest.approx(4.0 * 15 / 18)
+    # of 101 rows 5 may be rejected, those above 95, whose own score is 2 + 1 + 1
+    assert fused.score_threshold_ == pytest.approx(4.0)
+
+
+def test_scales_are_of_rows_that_move_by_hand() -> None:
+    """Movement 0 in 300 rows and 10 in 101: the middle of its range is 5, and quantiles are of the 101 rows alone."""
+    X = np.concatenate([np.full((300, 4), -50.0), np.repeat(np.arange(101.0)[:, None], 4, axis=1)])
+    X[:300, 2], X[300:, 2] = 0.0, 10.0
+    fused = EvidenceFusion(Spy(), evidence=(1,), feature_names="abcd", moving="c").fit(X)
+    np.testing.assert_allclose(fused.explain([[95.0, 5.0, 0.0, 0.0]]), [[1, -1]], atol=1e-12)
+    assert EvidenceFusion(Spy(), evidence=(1,)).fit(X).explain([[95.0, 5.0, 0.0, 0.0]])[0, 1] > 0
+    still = np.full((50, 4), 1.0)
+    np.testing.assert_allclose(EvidenceFusion(Spy(), moving=2).fit(still).explain(still + 1.0), np.ones((50, 1)))
 
 
 @pytest.mark.parametrize("groups", [PEOPLE, [str(person) for person in PEOPLE]])
@@ -83,13 +94,13 @@ def test_without_people_blocks_of_neighbouring_rows_are_held_out(groups: Any) ->
 
 
 def test_novelty_is_scaled_by_held_out_and_not_by_training_scores() -> None:
-    """A 1-NN distance is 0 on its own training rows; held out, a fifth of the rows lie above its centre."""
+    """A 1-NN distance is 0 on its own training rows; held out, half of the rows lie above its centre."""
     X = rows(600)
     fused = EvidenceFusion(OCNN(floor=1e6), random_state=0).fit(X, groups=np.arange(600) // 150)
     fresh = fused.explain(rows(2000, seed=1))[:, 0]
-    # of the same law: .2 above 0 and .02 above 1, but for sampling; by training scores all would be above 1
-    assert 0.1 < (fresh > 0).mean() < 0.3
-    assert 0.003 < (fresh > 1).mean() < 0.06
+    # of the same law: .5 above 0 and .05 above 1, but for sampling; by training scores all would be above 1
+    assert 0.4 < (fresh > 0).mean() < 0.6
+    assert 0.02 < (fresh > 1).mean() < 0.1
 
 
 def test_linear_scaling_of_the_columns_changes_no_evidence() -> None:
@@ -109,7 +120,8 @@ def test_a_day_that_is_mostly_rest_does_not_blind_novelty(share: float, noise: f
     n_rest = round(2000 * share)
     moving, rest = rng.normal(size=(2000 - n_rest, 12)), -6.0 + noise * rng.normal(size=(n_rest, 12))
     X = np.concatenate([moving, rest])[rng.permutation(2000)]
-    fused = EvidenceFusion(evidence=(0, 1), random_state=0, n_jobs=1).fit(X, groups=np.arange(2000) // 200)
+    fused = EvidenceFusion(evidence=(0, 1), moving=2, random_state=0, n_jobs=1)
+    fused.fit(X, groups=np.arange(2000) // 200)
     strange = np.full((1, 12), 8.0)
     strange[:, :2] = 0.0
     assert fused.predict(strange).tolist() == [-1]
@@ -178,8 +190,10 @@ def test_seed_decides_all() -> None:
 
 def test_evidence_is_found_by_name_in_the_feature_set() -> None:
     """The preset names features; a feature set without them is refused before any data are read."""
-    columns = preset("fused", feature_names=NAMES).evidence_columns()
-    assert [NAMES[column] for column in columns] == ["log_max_dynamic_acc", "log_peak_over_mad"]
+    fused = preset("fused", feature_names=NAMES, n_jobs=1).fit(np.random.default_rng(0).normal(size=(50, 31)))
+    assert fused.scorer_.parts == ("novelty", "log_max_dynamic_acc", "log_peak_over_mad")
+    columns = fused.scorer_.arrays()["columns"]
+    assert [NAMES[column] for column in columns] == list(fused.scorer_.parts[1:])
     with pytest.raises(UsageError, match=r"must find feature log_max_dynamic_acc; got other features"):
         preset("fused", feature_names=("mean_acc_x_ms2",))
 
@@ -190,6 +204,8 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
         ({"evidence": ("shock",)}, "evidence must be one of the features"),
         ({"evidence": (-1,)}, "evidence must be one of the features"),
         ({"evidence": (4,)}, "evidence must be below 4"),
+        ({"moving": "shock"}, "moving must be one of the features"),
+        ({"moving": 4}, "moving must be below 4"),
         ({"novelty_weight": -1.0}, "novelty_weight must be a number >= 0"),
         ({"eta": 1.0}, r"eta must be a number in \[0, 1\)"),
         ({"n_folds": 1}, "n_folds must be an int >= 2"),
