@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -14,7 +15,7 @@ from stream_occ.cli._common import JsonOption, ProgressReport, check_output, pro
 
 if TYPE_CHECKING:
     from stream_occ.datasets import Dataset
-    from stream_occ.evaluation import Evaluation, Protocol, Trial
+    from stream_occ.evaluation import Evaluation, Method, Protocol, Trial
     from stream_occ.evaluation.extraction import FrontEnd
     from stream_occ.evaluation.html_report import Provenance
 
@@ -186,8 +187,10 @@ def _run(
         report = stack.enter_context(progress())
         trials = _extract(opened, front_end, jobs, report, normals_only=False)
         if trained is None or source is None:
+            _tell_landmarks(chosen, trials)
             return evaluate(tested.dataset, trials, chosen, protocol, n_jobs=jobs, progress=report), []
         training_set = TrainingSet(trained.dataset, _extract(source, front_end, jobs, report, normals_only=True))
+        _tell_landmarks(chosen, training_set.trials)
         worn = [known_placements(own) for own in (training_set.trials, trials)]
         remarks = check_placements(*worn, any_placement=any_placement)
         sys.stderr.writelines(f"warning: {line}\n" for line in remarks)
@@ -195,6 +198,13 @@ def _run(
             tested.dataset, trials, chosen, protocol, trained=training_set, n_jobs=jobs, progress=report
         )
         return evaluation, remarks
+
+
+def _tell_landmarks(methods: Sequence[Method], trials: Sequence[Trial]) -> None:
+    from stream_occ.evaluation.presets import note_of_landmarks
+
+    n_windows = sum(len(own) for own in trials if not own.is_fall)
+    sys.stderr.writelines(f"{line}\n" for line in note_of_landmarks(methods, n_windows))
 
 
 def _first_placement(opened: Dataset) -> set[str]:
