@@ -93,7 +93,7 @@ def command(
     alone. Thresholds come from training people held out in turn. Figures carry 95 % intervals by bootstrap over
     people. docs/evaluation.md says what each one means.
     """
-    from stream_occ.evaluation.tables import loss_lines, summary_line, table_lines
+    from stream_occ.evaluation.tables import summary_line, table_lines, warning_lines
 
     protocol = _protocol(reject_share, max_false_alarms_per_hour, seed, jobs)
     tested = Source(dataset.replace("_", "-"), data, variant)
@@ -108,7 +108,7 @@ def command(
 
         provenance = _provenance(context, tested, trained, remarks)
         write_page(render_html(evaluation, protocol, provenance), html, flag="--html")
-    for line in loss_lines(evaluation):
+    for line in warning_lines(evaluation):
         sys.stderr.write(f"warning: {line}\n")
     if str(json_path) != "-":
         sys.stdout.write("\n".join([summary_line(evaluation), "", *table_lines(evaluation)]) + "\n")

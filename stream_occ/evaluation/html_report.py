@@ -12,7 +12,7 @@ import numpy as np
 from stream_occ.evaluation.page import COLOURS, facts, folded, grid, image, label, notes, page, text
 from stream_occ.evaluation.presets import DEFAULT_KEY
 from stream_occ.evaluation.report import Evaluation, MethodResult, Protocol
-from stream_occ.evaluation.tables import DECIDING, RANKING, cell, loss_lines, ordered_results, summary_line
+from stream_occ.evaluation.tables import DECIDING, RANKING, cell, ordered_results, summary_line, warning_lines
 
 DEVELOPMENT_SETS = frozenset({"mobifall", "weda-fall"})
 N_BINS = 40
@@ -85,7 +85,7 @@ def render_html(evaluation: Evaluation, protocol: Protocol, provenance: Provenan
     title = f"Evaluation on {evaluation.dataset}"
     if evaluation.train_dataset is not None:
         title += f", trained on {evaluation.train_dataset}"
-    remarks = [*provenance.remarks, *loss_lines(evaluation), *_development(evaluation), _STAGED]
+    remarks = [*provenance.remarks, *warning_lines(evaluation), *_development(evaluation), _STAGED]
     preface = f"<p>{text(summary_line(evaluation))}.</p>" + notes(remarks)
     return page(title, sections, preface=preface)
 

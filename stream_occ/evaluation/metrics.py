@@ -53,8 +53,11 @@ def resample_people(strata: Sequence[str], *, n_resamples: int = N_RESAMPLES, se
     """How often each person counts, (1 + n_resamples, n_people): first row ones, then bootstrap resamples.
 
     People are drawn with replacement within their stratum (who has falls, who has normal recordings), because a data
-    set fixes by design how many people of each kind it has.
+    set fixes by design how many people of each kind it has. Where everybody is alone of their kind nothing can be
+    drawn otherwise: no resample then, and no interval.
     """
+    if len(set(strata)) == len(strata):
+        n_resamples = 0
     rng = np.random.default_rng(seed)
     kinds = np.asarray(strata)
     weights = np.ones((1 + n_resamples, kinds.size), dtype=np.int64)

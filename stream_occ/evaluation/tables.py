@@ -23,6 +23,7 @@ DECIDING = (
     ("median delay, s", "median_delay_s"),
 )
 COMPARED = (("trial AUC", "trial_auc"), ("falls flagged", "fall_sensitivity"))
+FEW_PEOPLE = 10
 PEAK_KEY = PeakAcceleration().key
 
 
@@ -45,6 +46,13 @@ def table_lines(evaluation: Evaluation) -> list[str]:
 def ordered_results(evaluation: Evaluation) -> list[tuple[str, MethodResult]]:
     """Methods with their results, best trial AUC first."""
     return sorted(evaluation.results.items(), key=lambda item: -(item[1].figures["trial_auc"].value or 0.0))
+
+
+def warning_lines(evaluation: Evaluation) -> list[str]:
+    """What must be said beside the figures: too few people for intervals, methods that peak acceleration beats."""
+    n = evaluation.n_people
+    few = f"{n} {'person' if n == 1 else 'people'} tested: an interval over so few is too narrow, and may be missing"
+    return [*([few] if n < FEW_PEOPLE else []), *loss_lines(evaluation)]
 
 
 def loss_lines(evaluation: Evaluation) -> list[str]:

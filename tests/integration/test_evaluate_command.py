@@ -13,10 +13,11 @@ HEADER = "subject,activity,trial,is_fall,t_ms,acc_x_ms2,acc_y_ms2,acc_z_ms2,gyr_
 CONFIG = "window_s: 2.0\nhop_s: 0.5\ndetector:\n  params:\n    n_folds: 2\n"
 
 
-def write_people(path, *, n_people=6, with_falls=True, seed=0):
+def write_people(path, *, n_people=6, with_falls=True, seed=0, prefix="p", placement=None):
     """Two quiet recordings of 10 s and (of all but the last person) a fall of one large jolt, per person."""
     rng = np.random.default_rng(seed)
-    lines = [HEADER]
+    lines = [HEADER if placement is None else "placement," + HEADER]
+    place = "" if placement is None else f"{placement},"
     for person in range(n_people):
         kinds = [("walk", "1", 0), ("walk", "2", 0)]
         if with_falls and person < n_people - 1:
@@ -30,7 +31,7 @@ def write_people(path, *, n_people=6, with_falls=True, seed=0):
                 gyr[245:260] += 5.0
             for i in range(500):
                 values = ",".join(f"{v:.5f}" for v in (*acc[i], *gyr[i]))
-                lines.append(f"p{person},{activity},{trial},{is_fall},{20 * i},{values}\n")
+                lines.append(f"{place}{prefix}{person},{activity},{trial},{is_fall},{20 * i},{values}\n")
     path.write_text("".join(lines))
 
 
@@ -73,6 +74,56 @@ def test_seed_makes_the_report_repeatable(people, capsys):
     assert json.loads(outputs[0])["seed"] == 3
 
 
+def transfer(folder, *extra, train="trained.csv"):
+    return evaluate(folder, "--train-dataset", "csv", "--train-data", str(folder / train), "--methods", "knn5", *extra)
+
+
+def test_from_one_data_set_to_another(people, capsys):
+    """All of the second set is tested by a model of the first; that nobody says where it was worn is told."""
+    write_people(people / "trained.csv", prefix="q", seed=1)
+    assert transfer(people, "--json", str(people / "out.json")) == 0
+    report = json.loads((people / "out.json").read_text())
+    assert (report["dataset"], report["train_dataset"]) == ("csv", "csv")
+    assert (report["n_recordings"], report["n_falls"], report["n_people"]) == (17, 5, 6)
+    assert report["results"]["knn5"]["trial_auc"]["value"] > 0.9
+    captured = capsys.readouterr()
+    assert "csv (trained on csv): 17 recordings" in captured.out
+    assert "warning: the training and tested data do not say where the sensor was worn" in captured.err
+
+
+def test_other_placements_are_refused_in_one_line_unless_any_will_do(people, capsys):
+    """Before anything is computed; --any-placement goes on, loudly, on stderr and in the page."""
+    write_people(people / "trained.csv", prefix="q", placement="thigh")
+    write_people(people / "people.csv", placement="wrist")
+    assert transfer(people) == 2
+    stderr = capsys.readouterr().err
+    assert "placements: must be the same in both data sets; got thigh in training and wrist in the test." in stderr
+    assert stderr.count("\n") == 1
+    page = people / "page.html"
+    assert transfer(people, "--any-placement", "--html", str(page)) == 0
+    assert "warning: WORN ELSEWHERE: thigh in training and wrist in the test" in capsys.readouterr().err
+    assert "WORN ELSEWHERE" in page.read_text()
+
+
+def test_training_people_among_the_tested_are_refused(people, capsys):
+    """A file cannot be trained on and tested with its own people."""
+    assert transfer(people, train="people.csv") == 2
+    assert "evaluate: people: must be tested by a model that never saw them" in capsys.readouterr().err
+
+
+def test_page_says_what_was_run(people, capsys):
+    """The command as given, data, seed and versions, and every method's tables."""
+    page = people / "a page.html"
+    assert evaluate(people, "--methods", "knn5,peak_acc", "--seed", "3", "--html", str(page)) == 0
+    text = page.read_text()
+    assert "stream-occ evaluate --dataset csv --data " in text
+    assert "--methods knn5,peak_acc --seed 3" in text
+    assert "a page.html&#x27;" in text  # quoted for a shell
+    assert "stream_occ 0.1.0" in text
+    assert "6 people tested: an interval over so few is too narrow" in text
+    assert "warning: 6 people tested" in capsys.readouterr().err
+
+
 def test_presets_are_methods_too(people, capsys):
     """A paper preset by its name, alone."""
     assert evaluate(people, "--methods", "11NN", "--json", "-") == 0
@@ -98,6 +149,9 @@ def test_data_without_falls_give_null_and_a_rate_of_alarms(people, capsys):
         (["--max-false-alarms-per-hour", "-1"], "--max-false-alarms-per-hour: must be 0 or more; got -1.0."),
         (["--jobs", "0"], "--jobs: must be a number of processes"),
         (["--variant", "25Hz"], "variant of csv: must be left out"),
+        (["--train-dataset", "csv"], "--train-dataset: must come with both --train-dataset and --train-data"),
+        (["--any-placement"], "--any-placement: must come with both"),
+        (["--html", "no/such/folder/page.html"], "--html: must be a file name in an existing folder"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(people, capsys, extra, line):
@@ -106,6 +160,16 @@ def test_bad_usage_is_one_line_and_exit_code_2(people, capsys, extra, line):
     stderr = capsys.readouterr().err
     assert line in stderr
     assert stderr.count("\n") == 1
+
+
+def test_page_is_not_written_over_what_is_read_or_written_beside_it(people, capsys):
+    """Neither the data nor the JSON report."""
+    before = (people / "people.csv").read_bytes()
+    assert evaluate(people, "--html", str(people / "people.csv")) == 2
+    assert "--html: must be another file than data of csv" in capsys.readouterr().err
+    assert (people / "people.csv").read_bytes() == before
+    assert evaluate(people, "--json", str(people / "o"), "--html", str(people / "o")) == 2
+    assert "--html: must be another file than --json" in capsys.readouterr().err
 
 
 def test_too_few_people_is_one_line_and_exit_code_2(people, capsys):

@@ -136,6 +136,14 @@ def test_resampling_keeps_the_number_of_people_of_each_kind():
     assert len(np.unique(weights[1:], axis=0)) > 10
 
 
+def test_nobody_to_draw_from_is_no_interval():
+    """One person, or one of each kind: every resample would be the people themselves, and look certain."""
+    for strata in (["a"], ["a", "b"]):
+        weights = resample_people(strata, n_resamples=50)
+        np.testing.assert_array_equal(weights, np.ones((1, len(strata))))
+        assert figure_of(np.array([0.5] * len(weights))) == metrics.Figure(0.5, None, None)
+
+
 def test_resampling_depends_on_the_seed_alone():
     """Equal seeds give equal resamples."""
     np.testing.assert_array_equal(resample_people(["a"] * 4, seed=3), resample_people(["a"] * 4, seed=3))
