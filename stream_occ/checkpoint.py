@@ -20,7 +20,7 @@ from stream_occ.resampling import ResamplerState, StreamCounters
 from stream_occ.samples import Decision
 from stream_occ.windowing import CutterState
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (

@@ -1,191 +1,235 @@
-"""Alerts from decisions: k of the last n windows flagged raise one; it clears after quiet; near bursts are one alert.
+"""Alerts of one device from its windows, from time that passes, and from what people do: pure, the clock passed in.
 
-This is the first engine. The full life cycle (suspected, checking, pending, acknowledged, cancelled, ...) is a longer
-table in the same place: a row says what a state makes of a signal.
+`push` takes one window, `tick` the device's time, `command` a person's act, `finish` the end of a recording; each gives
+the next state and the changes of the alert to tell. What a state makes of a signal stands in `alert_table`.
 
-Time is that of the samples. Without samples nothing clears: a device that falls silent leaves its alert open. A burst
-inside an open alert may be another fall, so it is told anew, at most every `refractory_s`.
+Time is that of the samples. A deadline acts at its own stamp: before the first window that ends later, or by a tick
+TICK_GRACE_S after it, so that samples on their way come first and any batching tells the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
-from uuid import UUID, uuid5
+from dataclasses import replace
 
-from stream_occ.samples import NS_PER_S, Alert, AlertState, Decision
+from stream_occ.alert_table import TABLE, Signal, Turn, tell
+from stream_occ.alert_types import Command, EventPolicy, EventState, Observation, OpenAlert, Refusal, ns
+from stream_occ.motion import TAIL_S, angle_deg
+from stream_occ.samples import NS_PER_S, Alert
 
-_ALERT_NAMESPACE = UUID("6f0c64a5-5a0e-4a57-9d2b-3f0a1c8f5e10")
-QUIET_STEP_NS = 5 * NS_PER_S  # the most that one normal window adds to the quiet: a hole in the stream is no quiet
-FLAG_MEMORY_NS = 3600 * NS_PER_S  # a flag from before a longer silence is another day's
+__all__ = [
+    "QUIET_STEP_NS",
+    "TICK_GRACE_S",
+    "Command",
+    "EventPolicy",
+    "EventState",
+    "Observation",
+    "OpenAlert",
+    "Refusal",
+    "command",
+    "finish",
+    "push",
+    "tick",
+]
+
+QUIET_STEP_NS = 5 * NS_PER_S  # the most that one window vouches for: a hole is neither quiet nor stillness
+TICK_GRACE_S = 5.0  # longer than samples are on their way over a link that works
+FLAG_MEMORY_NS = 3600 * NS_PER_S  # a flag from longer ago is another day's
+MAX_MUTE_MINUTES = 1440.0  # a mute that nobody takes back is over after a day
+DEFAULT_MUTE_MINUTES = 60.0
+MAX_REPEATS = 10  # of the deadlines that passed while nobody ran the engine: a day of them would be 1440 repeats
 
 
-@dataclass(frozen=True, slots=True)
-class EventPolicy:
-    """When alerts begin and end.
+def push(state: EventState, seen: Observation, policy: EventPolicy) -> tuple[EventState, tuple[Alert, ...]]:
+    """The state after one more window of the device, and the changes of its alert."""
+    t_ns, decision = seen.t_end_ns, seen.decision
+    if (  # everyday life, in a microsecond: nothing flagged lately, nothing open, nothing to find out
+        decision is not None
+        and decision.label == "normal"
+        and not (state.recent or seen.is_motionless or state.idle_since_ns is not None)
+        and (state.alert is None or not state.alert.is_open)
+        and state.t_ns is not None
+        and state.t_ns < t_ns
+    ):
+        learning_ns, n_set_back = state.learning_until_ns, state.n_set_back
+        return EventState(t_ns, (), state.alert, state.muted_until_ns, None, False, learning_ns, n_set_back), ()
+    turn = Turn(policy, t_ns, seen)
+    state = _act_on_deadlines(_on_clock(state, seen, policy), t_ns - 1, turn)
+    state = _remember(state, seen, policy)
+    state = TABLE[state.state, _signal(state, seen, policy)](state, turn) or state
+    return _act_on_deadlines(state, t_ns, turn), tuple(turn.told)
 
-    k, n: an alert is raised when k of the last n windows are flagged, 1 <= k <= n.
-    clear_after_s > 0: it is resolved after so much time in normal windows without another burst between, s.
-    refractory_s >= 0: a burst in an open alert is told (seq + 1) when the last change lies this far back; a burst
-    within this time of the resolution re-opens the alert in place of a new one, s.
+
+def tick(state: EventState, device_now_ns: int, policy: EventPolicy) -> tuple[EventState, tuple[Alert, ...]]:
+    """The state once the device's clock shows device_now_ns, whether or not it sends: deadlines well past act."""
+    turn = Turn(policy, device_now_ns)
+    return _act_on_deadlines(state, device_now_ns - ns(TICK_GRACE_S), turn), tuple(turn.told)
+
+
+def command(
+    state: EventState, act: Command, policy: EventPolicy
+) -> tuple[EventState, tuple[Alert, ...], Refusal | None]:
+    """The state after a person's act at act.t_ns of the device's clock, or the reason why it is refused.
+
+    `mute` and `unmute` concern the device and tell nothing. `feedback` is taken for the last alert too once it is
+    closed; `ack` and `cancel` only while it is open.
     """
-
-    k: int = 2
-    n: int = 3
-    clear_after_s: float = 300.0
-    refractory_s: float = 60.0
-
-
-State = Literal["normal", "alarm"]
-Signal = Literal["burst", "flagged", "normal", "quiet"]
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAlert:
-    """The latest alert of a device: open, or resolved and still able to be re-opened. t_told_ns: its last change."""
-
-    alert_id: str
-    seq: int
-    t_first_ns: int
-    t_last_flagged_ns: int
-    t_told_ns: int
-    n_flagged: int
-    peak_score: float
-
-
-@dataclass(frozen=True, slots=True)
-class EventState:
-    """Where one device's alerts stand.
-
-    recent: (end of window ns, its score where flagged, else None) of the last n decisions; quiet_ns: time in normal
-    windows since the last burst.
-    """
-
-    state: State = "normal"
-    recent: tuple[tuple[int, float | None], ...] = ()
-    quiet_ns: int = 0
-    alert: OpenAlert | None = None
-
-
-def push(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
-    """The state after one more decision of the device, and the change of an alert that it makes, if any."""
-    state = _remember(state, decision, policy)
-    row = _TABLE.get((state.state, _signal(state, decision, policy)))
-    return (state, None) if row is None else row(state, decision, policy)
-
-
-def _remember(state: EventState, decision: Decision, policy: EventPolicy) -> EventState:
-    """Adds the decision to the last n and to the quiet, which a burst ends.
-
-    A flag alone adds nothing and ends nothing: at a threshold that rejects one window in a hundred there is one a
-    minute in normal life, and no alert would ever clear.
-    """
-    is_flagged = decision.label == "outlier"
-    recent = state.recent
-    step_ns = decision.t_end_ns - recent[-1][0] if recent else 0
-    if abs(step_ns) > FLAG_MEMORY_NS:
-        recent = ()
-    recent = (*recent, (decision.t_end_ns, decision.score if is_flagged else None))[-policy.n :]
-    is_burst = is_flagged and len(_flagged(recent)) >= policy.k
-    quiet_ns = state.quiet_ns + (0 if is_flagged else min(max(step_ns, 0), QUIET_STEP_NS))
+    if act.kind == "mute":
+        minutes = DEFAULT_MUTE_MINUTES if act.minutes is None else min(act.minutes, MAX_MUTE_MINUTES)
+        return replace(state, muted_until_ns=act.t_ns + ns(60 * minutes)), (), None
+    if act.kind == "unmute":
+        return replace(state, muted_until_ns=None), (), None
     alert = state.alert
-    if alert is not None and decision.t_end_ns < alert.t_told_ns:  # the clock was set back
-        alert = replace(alert, t_told_ns=decision.t_end_ns)
-    return replace(state, recent=recent, quiet_ns=0 if is_burst else quiet_ns, alert=alert)
+    if alert is None or not (alert.is_open or act.kind == "feedback"):
+        return state, (), "no_open_alert"
+    if act.alert_id not in (None, alert.alert_id):
+        return state, (), "other_alert"
+    signal: Signal | None = act.verdict if act.kind == "feedback" else act.kind
+    if signal is None:
+        return state, (), "no_verdict"
+    turn = Turn(policy, act.t_ns, by=act.by)
+    after = TABLE[state.state, signal](state, turn)
+    return (state, (), "not_in_this_state") if after is None else (after, tuple(turn.told), None)
 
 
-def _signal(state: EventState, decision: Decision, policy: EventPolicy) -> Signal:
-    if decision.label == "outlier":
-        return "burst" if len(_flagged(state.recent)) >= policy.k else "flagged"
-    return "quiet" if state.quiet_ns >= policy.clear_after_s * NS_PER_S else "normal"
+def finish(state: EventState, policy: EventPolicy) -> tuple[EventState, tuple[Alert, ...]]:
+    """The state where a recording ends: a check is decided on what was seen, a countdown is left running."""
+    alert = state.alert
+    if alert is None or alert.state not in ("suspected", "checking") or state.t_ns is None:
+        return state, ()
+    turn = Turn(policy, state.t_ns)
+    is_turned = alert.posture_deg is None or alert.posture_deg >= policy.posture_deg
+    if alert.still_since_ns is not None:
+        state = tell(state, turn, "pending", "still")
+    elif alert.trusted_ns < turn.t_ns:
+        state = tell(state, turn, "pending", "unscorable")
+    elif is_turned:
+        state = tell(state, turn, "pending", "not_recovered")
+    else:
+        state = tell(state, turn, "expired", "moving")
+    return state, tuple(turn.told)
 
 
-def _flagged(recent: tuple[tuple[int, float | None], ...]) -> list[tuple[int, float]]:
-    """End, ns, and score of the flagged ones."""
-    return [(t_ns, score) for t_ns, score in recent if score is not None]
+def _act_on_deadlines(state: EventState, until_ns: int, turn: Turn) -> EventState:
+    """All deadlines up to until_ns act in order, each at its own stamp; of many repeats the last ones."""
+    seen, t_ns = turn.seen, turn.t_ns
+    turn.seen = None
+    while state.alert is not None and state.alert.due_ns is not None and state.alert.due_ns <= until_ns:
+        due_ns = state.alert.due_ns
+        if state.alert.state == "alarm":
+            repeat_ns = ns(turn.policy.repeat_s)
+            due_ns += max(0, (until_ns - due_ns) // repeat_ns - MAX_REPEATS + 1) * repeat_ns
+        turn.t_ns = due_ns
+        state = TABLE[state.state, "due"](state, turn) or state
+    turn.seen, turn.t_ns = seen, t_ns
+    return state
 
 
-def _raise(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert]:
-    """normal -> alarm: the earlier alert again where the burst follows its resolution closely, else a new one."""
-    earlier, flagged = state.alert, _flagged(state.recent)
-    if earlier is not None and decision.t_end_ns - earlier.t_told_ns <= policy.refractory_s * NS_PER_S:
-        before = [t_ns for t_ns, _ in flagged[:-1]]  # up to its last flagged window the alert has counted them
-        n_counted = before.index(earlier.t_last_flagged_ns) + 1 if earlier.t_last_flagged_ns in before else 0
-        return _tell(
-            replace(state, alert=_grown(earlier, flagged[n_counted:])), decision, "alarm", ("k_of_n", "reopened")
-        )
-    alert_id = str(uuid5(_ALERT_NAMESPACE, f"{decision.device_id}/{decision.t_end_ns}"))
-    t_first_ns, score = flagged[0]
-    alert = _grown(OpenAlert(alert_id, -1, t_first_ns, t_first_ns, decision.t_end_ns, 0, score), flagged)
-    return _tell(replace(state, alert=alert), decision, "alarm", ("k_of_n",))
+def _signal(state: EventState, seen: Observation, policy: EventPolicy) -> Signal:
+    if seen.decision is None:
+        return "untrusted"
+    if seen.decision.label == "normal":
+        return "normal"
+    return "burst" if sum(score is not None for _, score, _ in state.recent) >= policy.k else "flagged"
 
 
-def _grow(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
-    """alarm, one more flagged window."""
-    assert state.alert is not None
-    return replace(state, alert=_grown(state.alert, [(decision.t_end_ns, decision.score)])), None
+def _remember(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
+    """Adds the window to the last n, to what is known of the open alert, and to what tells that nobody wears it."""
+    step_ns = 0 if state.t_ns is None else seen.t_end_ns - state.t_ns
+    alert = state.alert
+    if alert is not None and alert.is_open:
+        alert = _seen_in(alert, seen, step_ns, policy)
+    learning_ns = state.learning_until_ns
+    if learning_ns is None and policy.learning_s > 0:
+        learning_ns = seen.t_end_ns + ns(policy.learning_s)
+    state = replace(state, t_ns=seen.t_end_ns, alert=alert, learning_until_ns=learning_ns)
+    return state if seen.decision is None else _worn(_flagged(state, seen, policy), seen, policy)
 
 
-def _again(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert | None]:
-    """alarm, another burst: told where the last change is not fresh."""
-    state, _ = _grow(state, decision, policy)
-    assert state.alert is not None
-    if decision.t_end_ns - state.alert.t_told_ns < policy.refractory_s * NS_PER_S:
-        return state, None
-    return _tell(state, decision, "alarm", ("k_of_n", "again"))
-
-
-def _resolve(state: EventState, decision: Decision, policy: EventPolicy) -> tuple[EventState, Alert]:
-    """alarm -> normal after quiet."""
-    return _tell(state, decision, "resolved", ("quiet",))
-
-
-_Action = Callable[[EventState, Decision, EventPolicy], tuple[EventState, Alert | None]]
-_TABLE: dict[tuple[State, Signal], _Action] = {
-    ("normal", "burst"): _raise,
-    ("alarm", "flagged"): _grow,
-    ("alarm", "burst"): _again,
-    ("alarm", "quiet"): _resolve,
-}
-
-
-def _grown(alert: OpenAlert, flagged: list[tuple[int, float]]) -> OpenAlert:
-    """The alert with these flagged windows added, the last one last."""
+def _seen_in(alert: OpenAlert, seen: Observation, step_ns: int, policy: EventPolicy) -> OpenAlert:
+    """An open alert after a window: what is known of stillness, posture and quiet, and until when silence is borne."""
+    decision = seen.decision
+    if decision is None:
+        return replace(alert, still_since_ns=None)
+    still_ns = None
+    if seen.is_still:
+        is_row = alert.still_since_ns is not None and 0 <= step_ns <= QUIET_STEP_NS
+        still_ns = alert.still_since_ns if is_row else max(seen.t_end_ns - ns(TAIL_S), alert.t_event_ns)
+    is_normal = decision.label == "normal"
     return replace(
         alert,
-        t_last_flagged_ns=flagged[-1][0],
-        n_flagged=alert.n_flagged + len(flagged),
-        peak_score=max(alert.peak_score, *(score for _, score in flagged)),
-    )
-
-
-def _tell(
-    state: EventState, decision: Decision, becomes: AlertState, reasons: tuple[str, ...]
-) -> tuple[EventState, Alert]:
-    """The next change of the state's alert, and the state that remembers it."""
-    assert state.alert is not None
-    alert = replace(state.alert, seq=state.alert.seq + 1, t_told_ns=decision.t_end_ns)
-    state = replace(state, state="alarm" if becomes == "alarm" else "normal", alert=alert)
-    return state, _alert(alert, decision, becomes, reasons)
-
-
-def _alert(alert: OpenAlert, decision: Decision, state: AlertState, reasons: tuple[str, ...]) -> Alert:
-    return Alert(
-        alert_id=alert.alert_id,
-        device_id=decision.device_id,
-        seq=alert.seq,
-        t_ns=decision.t_end_ns,
-        state=state,
-        severity="critical" if state == "alarm" else "info",
-        reasons=reasons,
-        score=decision.score,
         model_id=decision.model_id,
-        evidence={
-            "n_flagged_windows": alert.n_flagged,
-            "peak_score": alert.peak_score,
-            "threshold": decision.threshold,
-            "t_first_flagged_ns": alert.t_first_ns,
-            "t_last_flagged_ns": alert.t_last_flagged_ns,
-        },
+        threshold=decision.threshold,
+        score=decision.score,
+        trusted_ns=seen.t_end_ns,
+        due_ns=seen.t_end_ns + ns(policy.silence_s) if alert.state in ("suspected", "checking") else alert.due_ns,
+        still_since_ns=still_ns,
+        posture_deg=angle_deg(alert.gravity, seen.gravity_after),
+        quiet_ns=alert.quiet_ns + (min(max(step_ns, 0), QUIET_STEP_NS) if is_normal else 0),
+        has_moved=alert.has_moved or (is_normal and not seen.is_still),
     )
+
+
+def _flagged(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
+    """`recent` with this window: it begins with a flagged one, for those before count for nothing."""
+    assert seen.decision is not None
+    is_flagged = seen.decision.label == "outlier"
+    entry = (seen.t_end_ns, seen.decision.score, seen.gravity_before) if is_flagged else (seen.t_end_ns, None, None)
+    recent = (*state.recent, entry)[-policy.n :]
+    oldest_ns = seen.t_end_ns - FLAG_MEMORY_NS
+    while recent and (recent[0][1] is None or recent[0][0] < oldest_ns):
+        recent = recent[1:]
+    return replace(state, recent=recent)
+
+
+def _worn(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
+    """Not worn after not_worn_s without motion, outside of alerts and well after the last one; any motion ends it."""
+    is_open = state.alert is not None and state.alert.is_open
+    if not seen.is_motionless or is_open or policy.not_worn_s <= 0:
+        return replace(state, idle_since_ns=None, is_not_worn=False)
+    idle_ns = seen.t_end_ns if state.idle_since_ns is None else state.idle_since_ns
+    is_guarded = state.alert is not None and seen.t_end_ns - state.alert.t_last_flagged_ns < ns(policy.not_worn_guard_s)
+    is_not_worn = state.is_not_worn or (not is_guarded and seen.t_end_ns - idle_ns >= ns(policy.not_worn_s))
+    return replace(state, idle_since_ns=idle_ns, is_not_worn=is_not_worn)
+
+
+def _on_clock(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
+    """The state with its stamps moved back where a window ends before the last one: the clock was set.
+
+    What was seen until then was seen before this window began.
+    """
+    if state.t_ns is None or state.t_ns < seen.t_end_ns:
+        return state
+    start_ns = seen.t_end_ns - 1 if seen.t_start_ns is None else min(seen.t_start_ns, seen.t_end_ns - 1)
+    by_ns = state.t_ns - start_ns
+    return replace(
+        state,
+        t_ns=start_ns,
+        recent=tuple((t_ns - by_ns, score, gravity) for t_ns, score, gravity in state.recent),
+        alert=None if state.alert is None else _moved(state.alert, by_ns, start_ns, policy),
+        muted_until_ns=_less(state.muted_until_ns, by_ns),
+        idle_since_ns=_less(state.idle_since_ns, by_ns),
+        learning_until_ns=_less(state.learning_until_ns, by_ns),
+        n_set_back=state.n_set_back + 1,
+    )
+
+
+def _moved(alert: OpenAlert, by_ns: int, t_ns: int, policy: EventPolicy) -> OpenAlert:
+    """The alert on a clock set back by so much; no deadline is further ahead than one that began now."""
+    longest_s = {"pending": policy.countdown_s, "alarm": policy.repeat_s}.get(alert.state, policy.silence_s)
+    due_ns = _less(alert.due_ns, by_ns)
+    return replace(
+        alert,
+        t_first_ns=alert.t_first_ns - by_ns,
+        t_last_flagged_ns=alert.t_last_flagged_ns - by_ns,
+        t_event_ns=alert.t_event_ns - by_ns,
+        t_told_ns=min(alert.t_told_ns - by_ns, t_ns),
+        t_state_ns=min(alert.t_state_ns - by_ns, t_ns),
+        trusted_ns=alert.trusted_ns - by_ns,
+        check_end_ns=alert.check_end_ns - by_ns,
+        still_since_ns=_less(alert.still_since_ns, by_ns),
+        due_ns=None if due_ns is None else min(due_ns, t_ns + ns(longest_s)),
+    )
+
+
+def _less(t_ns: int | None, by_ns: int) -> int | None:
+    return None if t_ns is None else t_ns - by_ns

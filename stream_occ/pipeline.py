@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stream_occ.events import EventPolicy, EventState, push
+from stream_occ.events import Command, EventPolicy, EventState, Observation, Refusal, command, push, tick
+from stream_occ.motion import Direction, motion
 from stream_occ.quality import rest_fault, rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import Alert, Decision, FloatArray, Label, SampleBlock
+from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, concatenate, push_chunk
 
@@ -33,7 +34,10 @@ class RestState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceState:
-    """All that is kept of one device. n_unscorable counts windows that got no verdict."""
+    """All that is kept of one device. n_unscorable counts windows that got no verdict.
+
+    seen_ns: the end of the last window on the device's clock, and UTC when it was completed.
+    """
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
     cutter: CutterState = field(default_factory=CutterState)
@@ -42,6 +46,14 @@ class DeviceState:
     n_windows: int = 0
     n_unscorable: int = 0
     last: Decision | None = None
+    seen_ns: tuple[int, int] | None = None
+
+    def clock_ns(self, now_ns: int) -> int:
+        """What the device's clock shows at now_ns (UTC), by its last window; now_ns itself before there is one."""
+        if self.seen_ns is None:
+            return now_ns
+        t_end_ns, seen_now_ns = self.seen_ns
+        return t_end_ns + max(0, now_ns - seen_now_ns)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -51,13 +63,25 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineState:
-    """The devices' states by device id."""
+    """The devices' states by device id; now_ns: UTC of the last step."""
 
     devices: Mapping[str, DeviceState] = field(default_factory=dict)
+    now_ns: int | None = None
 
     def without(self, device_id: str) -> PipelineState:
         """The state after forgetting a device."""
-        return PipelineState({name: state for name, state in self.devices.items() if name != device_id})
+        return replace(self, devices={name: state for name, state in self.devices.items() if name != device_id})
+
+    def at(self, now_ns: int) -> PipelineState:
+        """The state at a step's UTC: where that went back, what was seen was seen as long before it as it was."""
+        if self.now_ns is None or now_ns >= self.now_ns:
+            return replace(self, now_ns=now_ns)
+        by_ns = self.now_ns - now_ns
+        devices = {
+            name: device if device.seen_ns is None else replace(device, seen_ns=_earlier(device.seen_ns, by_ns))
+            for name, device in self.devices.items()
+        }
+        return PipelineState(devices, now_ns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,30 +108,56 @@ class Pipeline:
 
         Blocks of one device must come in the order in which they arrived. Decisions are ordered by device (by first
         block), then by time; the windows of all devices are scored as one batch. `now_ns` (UTC) ends countdowns of
-        devices that send no more; this version's event engine has none, and no decision depends on it.
+        devices that send no more, and tells what came too late to be acted on; no decision depends on it.
         """
-        del now_ns
+        state = state.at(now_ns)
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
         for block in blocks:
             device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block)
             devices[block.device_id] = device
             batches.extend(cut)
-        batch = concatenate(batches, self.shape)
-        if len(batch) == 0:
-            return PipelineState(devices), [], []
-        scores = self._score(batch)
-        rest = rest_magnitude_ms2(batch.signals)
+        decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns)
+        for name, device in devices.items():
+            if device.events.state != "normal":
+                events, changes = tick(device.events, device.clock_ns(now_ns), self.policy)
+                devices[name] = replace(device, events=events)
+                alerts += changes
+        return replace(state, devices=devices), decisions, alerts
+
+    def command(
+        self, state: PipelineState, device_id: str, act: Command
+    ) -> tuple[PipelineState, list[Alert], Refusal | None]:
+        """The state after a person's act at act.t_ns (UTC), the changes of the alert, or why it is refused."""
+        device = state.devices.get(device_id, DeviceState())
+        act = replace(act, t_ns=device.clock_ns(act.t_ns))
+        events, alerts, refusal = command(device.events, act, self.policy)
+        if refusal is not None:
+            return state, [], refusal
+        devices = {**state.devices, device_id: replace(device, events=events)}
+        return replace(state, devices=devices), list(alerts), None
+
+    def _push_windows(
+        self, devices: dict[str, DeviceState], batch: WindowBatch, now_ns: int
+    ) -> tuple[list[Decision], list[Alert]]:
+        """All devices' windows, scored as one batch, each device's in order through its own engine."""
         decisions: list[Decision] = []
         alerts: list[Alert] = []
+        if len(batch) == 0:
+            return decisions, alerts
+        scores = self._score(batch)
+        rest = rest_magnitude_ms2(batch.signals)
+        seen, is_stuck = self._look(batch, now_ns)
         rows_of: dict[str, list[int]] = {}
         for i, name in enumerate(batch.device_ids):
             rows_of.setdefault(name, []).append(i)
         for name, rows in rows_of.items():
-            devices[name], made, changes = self._decide(devices[name], batch, scores, rest, rows)
+            device = replace(devices[name], seen_ns=(seen[rows[-1]].t_end_ns, now_ns))
+            looks = [(seen[i], float(scores[i]), float(rest[i]), is_stuck[i]) for i in rows]
+            devices[name], made, changes = self._decide(device, looks)
             decisions += made
             alerts += changes
-        return PipelineState(devices), decisions, alerts
+        return decisions, alerts
 
     def _push_block(self, device: DeviceState, block: SampleBlock) -> tuple[DeviceState, list[WindowBatch]]:
         resampler, chunks = resample(device.resampler, block, rate_hz=self.model.rate_hz, settings=self.settings)
@@ -126,42 +176,65 @@ class Pipeline:
         scores[finite] = self.model.score_features(X[finite])
         return scores
 
-    def _decide(
-        self, device: DeviceState, batch: WindowBatch, scores: FloatArray, rest: FloatArray, rows: list[int]
-    ) -> tuple[DeviceState, list[Decision], list[Alert]]:
-        """One device's windows, in order, through its event engine.
+    def _look(self, batch: WindowBatch, now_ns: int) -> tuple[list[Observation], list[bool]]:
+        """What each window shows apart from its score, and whether its sensor is stuck."""
+        found = motion(batch)
+        still = found.is_still(self.policy.motion_limits).tolist()
+        motionless, before, after = found.is_motionless.tolist(), found.gravity_before, found.gravity_after
+        window_ns = round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
+        oldest_ns = now_ns - round(self.policy.live_within_s * NS_PER_S)
+        return [
+            Observation(
+                decision=None,
+                device_id=batch.device_ids[i],
+                t_end_ns=t_ns + window_ns,
+                is_still=still[i],
+                is_motionless=motionless[i],
+                gravity_before=_direction(before[i]),
+                gravity_after=_direction(after[i]),
+                is_live=t_ns + window_ns >= oldest_ns,
+                t_start_ns=t_ns,
+            )
+            for i, t_ns in enumerate(batch.t_start_ns.tolist())
+        ], found.is_stuck.tolist()
 
-        No verdict where features are not finite, and no normal one while a fault of the sensor holds: such a window
-        neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays flagged.
+    def _decide(
+        self, device: DeviceState, looks: list[tuple[Observation, float, float, bool]]
+    ) -> tuple[DeviceState, list[Decision], list[Alert]]:
+        """One device's windows (what is seen, score, |a| at rest, stuck), in order, through its event engine.
+
+        No verdict where features are not finite, and no normal one while the sensor is stuck or a fault of it holds:
+        such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
+        flagged.
         """
         model, events, rest_state, last = self.model, device.events, device.rest, device.last
         decisions: list[Decision] = []
         alerts: list[Alert] = []
-        for i in rows:
-            rest_state = _watch_rest(rest_state, float(rest[i]))
-            score = float(scores[i])
-            if np.isnan(score) or (rest_state.fault is not None and score <= model.threshold):
-                continue
-            t_end_ns = int(batch.t_start_ns[i]) + round((batch.n_samples - 1) * 1e9 / batch.rate_hz)
-            label: Label = "outlier" if score > model.threshold else "normal"
-            last = Decision(batch.device_ids[i], t_end_ns, score, model.threshold, label, model.model_id)
-            decisions.append(last)
-            events, alert = push(events, last, self.policy)
-            if alert is not None:
-                alerts.append(alert)
-        n_unscorable = device.n_unscorable + len(rows) - len(decisions)
-        return (
-            replace(
-                device,
-                events=events,
-                rest=rest_state,
-                n_windows=device.n_windows + len(rows),
-                n_unscorable=n_unscorable,
-                last=last,
-            ),
-            decisions,
-            alerts,
+        for seen, score, rest, is_stuck in looks:
+            rest_state = _watch_rest(rest_state, rest)
+            is_broken = is_stuck or rest_state.fault is not None
+            if not (np.isnan(score) or (is_broken and score <= model.threshold)):
+                label: Label = "outlier" if score > model.threshold else "normal"
+                last = Decision(seen.device_id, seen.t_end_ns, score, model.threshold, label, model.model_id)
+                decisions.append(last)
+                seen = replace(seen, decision=last)
+            events, changes = push(events, seen, self.policy)
+            alerts += changes
+        n_windows, n_unscorable = device.n_windows + len(looks), device.n_unscorable + len(looks) - len(decisions)
+        device = replace(
+            device, events=events, rest=rest_state, n_windows=n_windows, n_unscorable=n_unscorable, last=last
         )
+        return device, decisions, alerts
+
+
+def _earlier(seen_ns: tuple[int, int], by_ns: int) -> tuple[int, int]:
+    return seen_ns[0], seen_ns[1] - by_ns
+
+
+def _direction(unit: FloatArray) -> Direction | None:
+    """A row as the engine takes it; None where it has no direction."""
+    x, y, z = unit.tolist()
+    return (x, y, z) if np.isfinite(x + y + z) else None
 
 
 def _watch_rest(state: RestState, magnitude_ms2: float) -> RestState:

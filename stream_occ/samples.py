@@ -111,7 +111,8 @@ OPEN_ALERT_STATES: frozenset[str] = frozenset({"suspected", "checking", "pending
 class Alert:
     """One change of an alert's state; `seq` counts the changes of one `alert_id` from 0.
 
-    `evidence` holds plain numbers (flagged windows, peak score, first and last flagged instants in ns).
+    `evidence` holds plain numbers (flagged windows, peak score, first and last flagged instants in ns). `by`: which
+    person acted last, "" where none has.
     """
 
     alert_id: str
@@ -124,6 +125,7 @@ class Alert:
     score: float
     model_id: str
     evidence: dict[str, float | int] = field(default_factory=dict)
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

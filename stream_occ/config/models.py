@@ -157,17 +157,35 @@ class StreamConfig(Section):
 
 
 class EventsConfig(Section):
-    """When alerts begin and end: k of the last n windows flagged."""
+    """When alerts begin, what is asked of the wearer and of people, when alerts end; as EventPolicy in stream_occ."""
 
     k: int = Field(default=2, ge=1, le=1000)
     n: int = Field(default=3, ge=1, le=1000)
-    refractory_s: float = Field(default=60.0, ge=0, le=86_400)
+    check: bool = True
+    still_s: float = Field(default=2.0, ge=0.5, le=60)
+    still_acc_ms2: float = Field(default=0.7, ge=0.01, le=20)
+    still_gyr_rads: float = Field(default=0.5, ge=0.01, le=20)
+    posture_deg: float = Field(default=45.0, ge=5, le=175)
+    silence_s: float = Field(default=10.0, ge=2, le=120)
+    check_s: float = Field(default=30.0, ge=1, le=600)
+    max_check_s: float = Field(default=120.0, ge=1, le=3600)
+    countdown_s: float = Field(default=30.0, ge=0, le=600)
+    repeat_s: float = Field(default=60.0, ge=5, le=3600)
+    max_level: int = Field(default=3, ge=1, le=10)
     clear_after_s: Seconds = 300.0
+    refractory_s: float = Field(default=60.0, ge=0, le=86_400)
+    merge_s: float = Field(default=6.0, ge=0, le=60)
+    live_within_s: Seconds = 3600.0
+    learning_s: float = Field(default=0.0, ge=0, le=2_592_000)
+    not_worn_s: float = Field(default=600.0, ge=0, le=86_400)
+    not_worn_guard_s: float = Field(default=900.0, ge=0, le=86_400)
 
     @model_validator(mode="after")
-    def _k_of_n(self) -> Self:
+    def _consistent(self) -> Self:
         if self.k > self.n:
             raise ValueError("have k <= n|Lower k or raise n")
+        if self.check_s > self.max_check_s:
+            raise ValueError("have check_s <= max_check_s|Lower check_s or raise max_check_s")
         return self
 
 

@@ -7,15 +7,15 @@ with which the engine raises at most so many alarms an hour on normal recordings
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from stream_occ.evaluation.protocol import Fold, Trial
-from stream_occ.events import EventPolicy, EventState, push
-from stream_occ.samples import NS_PER_S, Decision, FloatArray, IntArray, Label
+from stream_occ.events import Command, EventPolicy, EventState, Observation, command, push
+from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Decision, FloatArray, IntArray, Label
 
-RAISED = ("pending", "alarm")  # the first engine has no countdown: there an alarm follows at once
+RAISED = ("alarm",)
 S_PER_HOUR = 3600.0
 
 
@@ -29,17 +29,19 @@ class Outcome:
 
 
 def raised_ns(scores: FloatArray, t_end_ns: IntArray, threshold: float, policy: EventPolicy) -> list[int]:
-    """Instants at which the engine goes from rest to `pending` (to `alarm` where it has no countdown)."""
+    """Instants at which the engine goes from rest to `alarm`, without checks and countdown, each taken at once."""
+    policy = replace(policy, check=False, countdown_s=0.0, merge_s=0.0)
     state, instants, is_raised = EventState(), [], False
     for score, t_ns in zip(scores.tolist(), t_end_ns.tolist(), strict=True):
         label: Label = "outlier" if score > threshold else "normal"
         decision = Decision("evaluation", t_ns, score, threshold, label, "evaluation")
-        state, alert = push(state, decision, policy)
-        if alert is None:
-            continue
-        if alert.state in RAISED and not is_raised:
-            instants.append(alert.t_ns)
-        is_raised = alert.state in RAISED
+        state, alerts = push(state, Observation.of(decision), policy)
+        for alert in alerts:
+            if alert.state == "alarm" and not is_raised:
+                instants.append(alert.t_ns)
+            is_raised = alert.state in RAISED or (is_raised and alert.state in OPEN_ALERT_STATES)
+        if state.state == "alarm":
+            state, _, _ = command(state, Command("ack", "evaluation", t_ns), policy)
     return instants
 
 

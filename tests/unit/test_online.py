@@ -14,7 +14,7 @@ from river import checks, datasets
 import stream_occ.detectors
 from stream_occ.detectors import OCNN
 from stream_occ.detectors.online import GuardedLearner, OnlineKernelRidge, SlidingOCNN
-from stream_occ.events import EventPolicy, EventState, push
+from stream_occ.events import EventPolicy, EventState, Observation, push
 from stream_occ.samples import NS_PER_S, Decision, Label
 from tests.reference import ocnn_loop, online_loop
 
@@ -319,8 +319,8 @@ def test_nothing_of_an_alert_of_the_event_engine_is_learned() -> None:
     for i, score in enumerate(scores):
         t_ns = i * NS_PER_S // 2
         label: Label = "outlier" if score > 1.0 else "normal"
-        state, _ = push(state, Decision("a", t_ns, score, 1.0, label, "m"), policy)
-        guard.is_alert_open = state.state == "alarm"
+        state, _ = push(state, Observation.of(Decision("a", t_ns, score, 1.0, label, "m")), policy)
+        guard.is_alert_open = state.state != "normal"
         guard.learn_one({"x": float(i)})
     learned_values = sorted(guard.detector._X[: guard.detector._n_rows, 0].tolist())
     assert set(learned_values).isdisjoint(range(8, 16))

@@ -7,7 +7,7 @@ import pytest
 
 from stream_occ.checkpoint import dump_state, load_state
 from stream_occ.errors import DataError
-from stream_occ.events import EventPolicy
+from stream_occ.events import Command, EventPolicy
 from stream_occ.pipeline import Pipeline
 from stream_occ.samples import SampleBlock
 from tests.unit.toy_model import ToyFeatures, toy_model
@@ -16,9 +16,17 @@ MS = 1_000_000
 
 
 def worn(device_id, n=100, acc_x=0.0, acc_z=9.81, start_ms=0):
-    """A still device at 50 Hz for n samples."""
+    """A still device at 50 Hz for n samples, with the noise that a sensor has."""
     acc = np.tile([acc_x, 0.0, acc_z], (n, 1))
+    acc[:, 1] += 0.01 * (-1.0) ** np.arange(n)
     return SampleBlock(device_id, (start_ms + np.arange(n) * 20) * MS, acc, np.zeros((n, 3)))
+
+
+def moving(device_id, n=100, start_ms=0):
+    """A device that swings by 3 m/s2 along gravity, five times a second."""
+    block = worn(device_id, n, start_ms=start_ms)
+    block.acc_ms2[:, 2] += 3.0 * np.sin(2 * np.pi * 5.0 * np.arange(n) / 50.0)
+    return block
 
 
 def test_devices_are_scored_apart_and_ordered_by_first_block():
@@ -27,7 +35,7 @@ def test_devices_are_scored_apart_and_ordered_by_first_block():
     _, decisions, alerts = pipeline.step(pipeline.initial(), [worn("b", acc_x=7.0), worn("a")], 0)
     assert [d.device_id for d in decisions] == ["b"] * 17 + ["a"] * 17
     assert {d.label for d in decisions if d.device_id == "a"} == {"normal"}
-    assert [(a.device_id, a.state) for a in alerts] == [("b", "alarm")]
+    assert [(a.device_id, a.state) for a in alerts] == [("b", "suspected"), ("b", "checking")]
     assert decisions[0].margin == pytest.approx(2.0)
 
 
@@ -82,14 +90,25 @@ def test_no_window_is_normal_while_a_fault_of_the_sensor_holds():
     assert (state.devices["a"].n_windows, state.devices["a"].n_unscorable) == (17, 15)
 
 
+AT_ONCE = EventPolicy(check=False, countdown_s=0.0, clear_after_s=1.5)
+
+
+def taken(pipeline, state, device_id, t_ns):
+    """The state after a person has acknowledged the device's alarm, and the change that it makes."""
+    state, [change], refusal = pipeline.command(state, device_id, Command("ack", "nurse", t_ns))
+    assert (change.state, change.by, refusal) == ("acknowledged", "nurse", None)
+    return state, change
+
+
 def test_open_alert_does_not_clear_while_a_fault_of_the_sensor_holds():
-    """Eight seconds of a sensor that lost gravity are no quiet; two of the mended sensor are."""
-    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(clear_after_s=1.5))
+    """Eight seconds of a sensor that lost gravity are no quiet; two of the mended sensor in motion are."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=AT_ONCE)
     state, _, raised = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0, n=25)], 0)
-    assert [a.state for a in raised] == ["alarm"]
+    assert [a.state for a in raised] == ["suspected", "pending", "alarm"]
+    state, _ = taken(pipeline, state, "a", 0)
     state, _, changes = pipeline.step(state, [worn("a", acc_z=0.0, n=400, start_ms=500)], 0)
     assert changes == []
-    state, _, changes = pipeline.step(state, [worn("a", n=100, start_ms=8500)], 0)
+    state, _, changes = pipeline.step(state, [worn("a", start_ms=8500), moving("a", start_ms=10_500)], 0)
     assert [a.state for a in changes] == ["resolved"]
 
 
@@ -100,7 +119,7 @@ def test_window_above_the_threshold_is_flagged_whatever_the_sensor_says():
     assert state.devices["a"].faults == ("acc_scale",)
     assert {d.label for d in decisions} == {"outlier"}
     assert len(decisions) == 17
-    assert [a.state for a in alerts] == ["alarm"]
+    assert [a.state for a in alerts] == ["suspected", "checking"]
 
 
 def test_fault_is_taken_back_when_the_device_is_mended():
@@ -120,11 +139,12 @@ def test_forgotten_device_starts_afresh():
 
 def test_alert_survives_a_restart():
     """An open alert and its half-full windows come back from the checkpoint."""
-    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(clear_after_s=1.0))
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=AT_ONCE)
     state, _, raised = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0)], 0)
+    state, _ = taken(pipeline, load_state(dump_state(state)), "a", 0)
     state = load_state(dump_state(state))
-    _, _, changes = pipeline.step(state, [worn("a", start_ms=2000, n=100)], 0)
-    assert [(a.alert_id, a.state, a.seq) for a in changes] == [(raised[0].alert_id, "resolved", 1)]
+    _, _, changes = pipeline.step(state, [worn("a", start_ms=2000), moving("a", start_ms=4000)], 0)
+    assert [(a.alert_id, a.state, a.seq) for a in changes] == [(raised[0].alert_id, "resolved", 4)]
 
 
 @pytest.mark.parametrize(
@@ -133,11 +153,11 @@ def test_alert_survives_a_restart():
         b"",
         b"{}",
         b"[1",
-        b'{"format_version":2,"state":{"class":"os.system","fields":{}}}',
+        b'{"format_version":3,"state":{"class":"os.system","fields":{}}}',
         b"\xff",
         b"[" * 100_000,
-        b'{"format_version":2,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
-        b'{"format_version":2,"state":3}',
+        b'{"format_version":3,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
+        b'{"format_version":3,"state":3}',
     ],
 )
 def test_foreign_checkpoint_is_refused_in_one_line(data):
@@ -149,5 +169,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 2; got 1"):
-        load_state(b'{"format_version":1}')
+    with pytest.raises(DataError, match="format version 3; got 2"):
+        load_state(b'{"format_version":2}')
