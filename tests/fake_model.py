@@ -52,6 +52,7 @@ class FakeFeatureSet:
     NAMES: tuple[str, ...] = FEATURE_NAMES
     lowpass_hz: float | None = None
     min_rate_hz: float = 10.0
+    min_stream_hz: float = 10.0
 
     def extract(self, windows: Any) -> np.ndarray:
         acc = np.sqrt((windows.signals[:, :3] ** 2).sum(axis=1))

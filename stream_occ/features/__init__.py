@@ -33,7 +33,11 @@ class FeatureSet(Protocol):
 
     @property
     def min_rate_hz(self) -> float:
-        """The slowest sampling rate for which the set is defined (exclusive)."""
+        """The slowest rate of windows for which the set is defined (exclusive)."""
+
+    @property
+    def min_stream_hz(self) -> float:
+        """The slowest measured rate of a stream that may be resampled for the set."""
 
     def extract(self, windows: WindowsLike) -> FloatArray:
         """Features (n, len(NAMES)) of windows as given: filtering is the stream's work, done before they are cut."""

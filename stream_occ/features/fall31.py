@@ -333,6 +333,7 @@ class Fall31:
     name: str = "fall31"
     lowpass_hz: float | None = 10.0
     min_rate_hz: float = 20.0
+    min_stream_hz: float = 22.0  # bands up to 10 Hz need more than 20, and a nominal 25 Hz runs at 22 or more
     version: int = 1
     NAMES: ClassVar[tuple[str, ...]] = NAMES
 

@@ -170,7 +170,7 @@ def test_too_little_data_names_the_rows_that_were_refused() -> None:
         ({"acc": lambda a: np.zeros_like(a)}, "points to gravity_missing"),
         ({"gyr": lambda w: w * 180 / np.pi}, "must have a 99 % quantile of |w| of at most 61 rad/s"),
         ({"gyr": lambda w: w * np.nan}, "must hold finite samples; got NaN or infinity alone"),
-        ({"rate_hz": 20.0}, "must be sampled at 25 Hz or faster for a model of 50 Hz with fake3; got 20 Hz"),
+        ({"rate_hz": 20.0}, "must be sampled at 22.5 Hz or faster for a model of 50 Hz with fake3; got 20 Hz"),
     ],
 )
 def test_recording_in_other_units_or_rates_is_named(spoil: dict[str, Callable[..., Any]], text: str) -> None:

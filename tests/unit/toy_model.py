@@ -18,6 +18,7 @@ class ToyFeatures:
     NAMES: tuple[str, ...] = ("last_acc_x_ms2", "mean_gyr_z_rads")
     lowpass_hz: float | None = None
     min_rate_hz: float = 0.0
+    min_stream_hz: float = 0.0
 
     def extract(self, windows):
         signals = as_batch(windows).signals
