@@ -7,6 +7,7 @@ phi-distances are |phi_i - phi_j|^2 = 2 - 2 K_ij; for a Gaussian kernel a row's 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,11 +21,21 @@ from threadpoolctl import threadpool_limits
 from stream_occ.kernels import KernelPoints
 from stream_occ.samples import FloatArray, IntArray
 
-__all__ = ["GRAPHS", "BlockLaplacian", "BlockRoot", "CholeskyRoot", "Laplacian", "MatrixLaplacian", "Root", "laplacian"]
+__all__ = [
+    "GRAPHS",
+    "BlockLaplacian",
+    "BlockRoot",
+    "CholeskyRoot",
+    "GramLaplacian",
+    "Laplacian",
+    "MatrixLaplacian",
+    "Root",
+    "laplacian",
+]
 
 GRAPHS = ("le", "lle", "lda", "cda", "cv", "sv")
 _LLE_RIDGE = 1e-3  # of the local Gram matrix, relative to its mean diagonal
-_CHUNK = 512  # rows whose neighbourhoods are compared at a time
+_CHUNK = 512  # rows whose neighbourhoods are compared, or right-hand sides that are solved for, at a time
 
 
 class Root(Protocol):
@@ -64,7 +75,8 @@ class BlockLaplacian:
     def quadratic(self, V: FloatArray) -> FloatArray:
         """V'LV (m, m) of V (N, m), from rows less their cluster's mean."""
         centered = V - self._basis @ (self._basis.T @ V)
-        product: FloatArray = (centered * self._weights[self._labels, None]).T @ centered
+        centered *= np.sqrt(self._weights[self._labels, None])
+        product: FloatArray = centered.T @ centered
         return product
 
     def root(self, scale: float) -> BlockRoot:
@@ -93,11 +105,18 @@ class BlockRoot:
 
     def slack(self, G: FloatArray, ridge: float) -> FloatArray:
         """Diagonal of I - A^-1 + ridge * F'F, F = G^-1 R^-1."""
-        triangle, _ = lapack.dtrtri(G, lower=1)
-        transposed = self.solve(triangle.T)
-        inside = np.einsum("ij,ij->i", self._basis, self._basis)  # 1 / N_k
-        graph = (1.0 - 1.0 / self._scale[:, 0] ** 2) * (1.0 - inside)
-        slack: FloatArray = graph + ridge * np.einsum("ij,ij->i", transposed, transposed)
+        # R^-1 e_j = e_j / s + (1 - 1/s) B B'e_j, and G^-1 B is a few columns
+        inverse_scale = 1.0 / self._scale[:, 0]
+        rest = 1.0 - inverse_scale
+        means = solve_triangular(G, self._basis, lower=True, check_finite=False)
+        graph = rest * (1.0 + inverse_scale) * (1.0 - np.einsum("ij,ij->i", self._basis, self._basis))
+        squared = np.square(rest) * np.einsum("ij,jk,ik->i", self._basis, means.T @ means, self._basis)
+        for start, block in _unit_solutions(G):
+            own = slice(start, start + block.shape[1])
+            on_means = np.einsum("ij,ji->i", self._basis[own], means[start:].T @ block)
+            squared[own] += np.square(inverse_scale[own]) * np.einsum("ij,ij->j", block, block)
+            squared[own] += 2.0 * inverse_scale[own] * rest[own] * on_means
+        slack: FloatArray = graph + ridge * squared
         return slack
 
     def _apply(self, V: FloatArray, scale: FloatArray) -> FloatArray:
@@ -126,6 +145,20 @@ class MatrixLaplacian:
         return CholeskyRoot(cholesky(A.T, lower=True, overwrite_a=True, check_finite=False))
 
 
+class GramLaplacian(MatrixLaplacian):
+    """L = M'M of a sparse M: lle."""
+
+    def __init__(self, factor: Any) -> None:
+        super().__init__((factor.T @ factor).tocsr())
+        self._factor_of_matrix = factor
+
+    def quadratic(self, V: FloatArray) -> FloatArray:
+        """V'LV (m, m) of V (N, m): M has a tenth of L's numbers, and half of the product is the other half."""
+        mapped = self._factor_of_matrix @ V
+        product: FloatArray = mapped.T @ mapped
+        return product
+
+
 class CholeskyRoot:
     """R, lower triangular, in Fortran order."""
 
@@ -150,11 +183,21 @@ class CholeskyRoot:
 
     def slack(self, G: FloatArray, ridge: float) -> FloatArray:
         """Diagonal of I - A^-1 + ridge * F'F, F = G^-1 R^-1."""
-        triangle, _ = lapack.dtrtri(self._factor, lower=1)
-        slack: FloatArray = 1.0 - np.einsum("ij,ij->j", triangle, triangle)
-        whitened = solve_triangular(G, triangle, lower=True, overwrite_b=True, check_finite=False)
-        slack += ridge * np.einsum("ij,ij->j", whitened, whitened)
+        slack = np.ones(len(G))
+        for start, block in _unit_solutions(self._factor):
+            own = slice(start, start + block.shape[1])
+            slack[own] -= np.einsum("ij,ij->j", block, block)
+            whitened = solve_triangular(G[start:, start:], block, lower=True, overwrite_b=True, check_finite=False)
+            slack[own] += ridge * np.einsum("ij,ij->j", whitened, whitened)
         return slack
+
+
+def _unit_solutions(G: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    """Rows from `start` on of G^-1 e_j, j = start, start + 1, ..., block by block; above them, they are 0."""
+    for start in range(0, len(G), _CHUNK):
+        block = np.zeros((len(G) - start, min(_CHUNK, len(G) - start)), order="F")
+        np.fill_diagonal(block, 1.0)
+        yield start, solve_triangular(G[start:, start:], block, lower=True, overwrite_b=True, check_finite=False)
 
 
 def laplacian(
@@ -182,7 +225,7 @@ def laplacian(
         return MatrixLaplacian(_heat(kernel, X, K, n_neighbors, heat_width))
     if graph == "lle":
         assert n_neighbors is not None
-        return MatrixLaplacian(_locally_linear(kernel, X, n_neighbors))
+        return GramLaplacian(_locally_linear(kernel, X, n_neighbors))
     if graph in ("cda", "sv"):
         labels = _cluster(X, n_clusters, seed)
         sizes = np.bincount(labels)
@@ -208,7 +251,7 @@ def _heat(kernel: KernelPoints, X: FloatArray, K: FloatArray, n_neighbors: int |
 
 
 def _locally_linear(kernel: KernelPoints, X: FloatArray, n_neighbors: int) -> Any:
-    """(I - A)'(I - A), sparse."""
+    """I - A, sparse."""
     neighbors = _nearest(X, n_neighbors)
     weights = []
     for rows in _neighborhoods(neighbors):
@@ -220,8 +263,7 @@ def _locally_linear(kernel: KernelPoints, X: FloatArray, n_neighbors: int) -> An
         diagonal += _LLE_RIDGE * np.where(mean > 0.0, mean, 1.0)
         solved = np.linalg.solve(gram, np.ones((*gram.shape[:2], 1)))[..., 0]
         weights.append(solved / solved.sum(axis=1, keepdims=True))
-    residual = sparse.eye_array(len(X), format="csr") - _sparse_rows(np.concatenate(weights), neighbors)
-    return (residual.T @ residual).tocsr()
+    return sparse.eye_array(len(X), format="csr") - _sparse_rows(np.concatenate(weights), neighbors)
 
 
 def _nearest(X: FloatArray, n_neighbors: int) -> IntArray:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-from stream_occ.detectors._graphs import Laplacian, laplacian
+from stream_occ.detectors._graphs import CholeskyRoot, Laplacian, Root, laplacian
 from stream_occ.kernels import KernelPoints, mean_bandwidth, rms_bandwidth, squared_distances
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring.krr_network import LARGEST_WEIGHT, SMALLEST_BANDWIDTH
@@ -73,9 +73,9 @@ def fit_layer(
     )
     try:
         if landmarks is None:
-            weights, outputs, slack = _solve_exact(K, T, L, settings, leave_one_out)
+            weights, slack = _solve_exact(K, T, L, settings, leave_one_out)
         else:
-            weights, outputs, slack = _solve_landmarks(kernel, K, T, L, settings, leave_one_out)
+            weights, slack = _solve_landmarks(kernel.matrix(kernel.points), K, T, L, settings, landmarks, leave_one_out)
     except LinAlgError as error:
         got = f"C = {settings.C:g}, lam = {settings.lam:g}"
         raise ValueError(
@@ -83,7 +83,7 @@ def fit_layer(
         ) from error
     if not np.abs(weights).max() <= LARGEST_WEIGHT:
         raise ValueError(f"X and C must give weights within +-{LARGEST_WEIGHT:g}; lower C or scale the features first")
-    held_out = None
+    outputs, held_out = K @ weights, None
     if slack is not None:
         residual = np.linalg.norm(T - outputs, axis=1) / np.maximum(slack, 1e-300)
         held_out = np.column_stack([residual, _held_out_remoteness(kernel, X, landmarks)])
@@ -114,35 +114,54 @@ def _bandwidth(X: FloatArray, bandwidth: str | float) -> float:
     return found
 
 
-Solution = tuple[FloatArray, FloatArray, FloatArray | None]
+Solution = tuple[FloatArray, FloatArray | None]
 
 
 def _solve_exact(K: FloatArray, T: FloatArray, L: Laplacian, settings: LayerSettings, leave_one_out: bool) -> Solution:
-    """W = R (R'KR + I/C)^-1 R^-1 T with I + (lam/C) L = RR'; KW; and 1 - S_ii of the hat matrix S, KW = ST."""
+    """W (N, t), and 1 - S_ii of the hat matrix S, KW = ST."""
     root = L.root(settings.lam / settings.C)
-    Q = root.congruence(K)
-    Q[np.diag_indices_from(Q)] += 1.0 / settings.C
-    G = cholesky(Q, lower=True, overwrite_a=True, check_finite=False)
-    weights = root.times(cho_solve((G, True), root.solve(T), check_finite=False))
-    slack = root.slack(G, 1.0 / settings.C) if leave_one_out else None
-    return weights, K @ weights, slack
+    weights, G = _solve(K, root, T, settings.C)
+    return weights, root.slack(G, 1.0 / settings.C) if leave_one_out else None
 
 
 def _solve_landmarks(
-    kernel: KernelPoints, K: FloatArray, T: FloatArray, L: Laplacian, settings: LayerSettings, leave_one_out: bool
+    K: FloatArray,
+    K_nm: FloatArray,
+    T: FloatArray,
+    L: Laplacian,
+    settings: LayerSettings,
+    landmarks: IntArray,
+    leave_one_out: bool,
 ) -> Solution:
-    """The same in the span of the landmarks' phi: Psi = K_nm P with K_mm^+ = PP', (N, r), r the rank of K_mm."""
-    values, vectors = eigh(kernel.matrix(kernel.points), check_finite=False)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    P = vectors[:, kept] / np.sqrt(values[kept])
-    Psi = K @ P
-    H = Psi.T @ Psi + (np.eye(P.shape[1]) + settings.lam * L.quadratic(Psi)) / settings.C
-    G = cholesky(H, lower=True, check_finite=False)
-    B = cho_solve((G, True), Psi.T @ T, check_finite=False)
-    slack = None
-    if leave_one_out:
-        slack = 1.0 - np.square(solve_triangular(G, Psi.T, lower=True, check_finite=False)).sum(axis=0)
-    return P @ B, Psi @ B, slack
+    """The same in the span of the landmarks' phi, K (m, m) their kernel: outputs are JKW, J = K_nm K^-1.
+
+    Minimising over f = KW, the outputs at the landmarks, gives the exact form with J'(I + (lam/C) L)J for
+    I + (lam/C) L and J'T for T. J is I on the landmarks themselves, so that with m = N no digit of it is lost.
+    """
+    m = len(landmarks)
+    K_safe = K + m * (m + 1) * np.finfo(np.float64).eps * np.eye(m)  # Higham 2002, theorem 10.7: no pivot is negative
+    J = cho_solve((cholesky(K_safe, lower=True, check_finite=False), True), K_nm.T, check_finite=False)  # J' (m, N)
+    J[:, landmarks] = np.eye(m)
+    A = J @ J.T
+    if settings.lam > 0.0:
+        A += settings.lam / settings.C * L.quadratic(J.T)
+    root = CholeskyRoot(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+    weights, G = _solve(K, root, J @ T, settings.C)
+    if not leave_one_out:
+        return weights, None
+    mapped = root.solve(J)
+    slack = 1.0 - np.einsum("ij,ij->j", mapped, mapped)
+    whitened = solve_triangular(G, mapped, lower=True, overwrite_b=True, check_finite=False)
+    slack += np.einsum("ij,ij->j", whitened, whitened) / settings.C
+    return weights, slack
+
+
+def _solve(K: FloatArray, root: Root, T: FloatArray, C: float) -> tuple[FloatArray, FloatArray]:
+    """W = R Q^-1 R^-1 T, Q = R'KR + I/C = GG'; and G."""
+    Q = root.congruence(K)
+    Q[np.diag_indices_from(Q)] += 1.0 / C
+    G = cholesky(Q, lower=True, overwrite_a=True, check_finite=False)
+    return root.times(cho_solve((G, True), root.solve(T), check_finite=False)), G
 
 
 def _held_out_remoteness(kernel: KernelPoints, X: FloatArray, landmarks: IntArray | None) -> FloatArray:

@@ -57,7 +57,7 @@ def as_rows(X: FloatArray, n_features: int) -> FloatArray:
 
 
 def finite_rows(X: FloatArray, n_features: int) -> FloatArray:
-    """X as C-contiguous float64 (n, n_features), clipped to +-1e100; ValueError for NaN and infinity. Not to write to."""
+    """X as C-contiguous float64 (n, n_features), clipped to +-1e100; ValueError for NaN and infinity. Read it only."""
     X = as_rows(X, n_features)
     if np.vdot(X, X) <= FARTHEST**2:  # NaN is not; the common case in a fifth of the time of what follows
         return X

@@ -36,11 +36,14 @@ def nearest(K: np.ndarray, i: int, k: int) -> list[int]:
     return sorted(others, key=lambda j: (-K[i, j], j))[:k]
 
 
-def heat(K: np.ndarray, k: int | None) -> np.ndarray:
-    """D - V, v_ij = exp(-|phi_i - phi_j|^2 / (2 sigma^2)); between all, or where one is among the other's k nearest."""
+def heat(K: np.ndarray, k: int | None, spread: float | None = None) -> np.ndarray:
+    """D - V, v_ij = exp(-|phi_i - phi_j|^2 / (2 sigma^2)); between all, or where one is among the other's k nearest.
+
+    sigma^2 is spread where given, else the mean of |phi_i - phi_j|^2 over K.
+    """
     n = len(K)
     apart = [[K[i, i] + K[j, j] - 2.0 * K[i, j] for j in range(n)] for i in range(n)]
-    sigma_squared = sum(map(math.fsum, apart)) / n**2
+    sigma_squared = sum(map(math.fsum, apart)) / n**2 if spread is None else spread
     V = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
@@ -77,19 +80,31 @@ def scatter(labels: np.ndarray, by_size: bool) -> np.ndarray:
     return L
 
 
-def laplacian(graph: str | None, X: np.ndarray, K: np.ndarray, k: int | None, cluster: Cluster) -> np.ndarray:
+def laplacian(
+    graph: str | None, X: np.ndarray, K: np.ndarray, k: int | None, cluster: Cluster, spread: float | None = None
+) -> np.ndarray:
     """L of one layer's input."""
     n = len(X)
     if graph is None:
         return np.zeros((n, n))
     if graph == "le":
-        return heat(K, k)
+        return heat(K, k, spread)
     if graph == "lle":
         assert k is not None
         return locally_linear(K, k)
     if graph in ("lda", "cv"):
         return scatter(np.zeros(n), by_size=graph == "cv")
     return scatter(cluster(X), by_size=graph == "sv")
+
+
+def landmark_weights(
+    K: np.ndarray, landmarks: np.ndarray, L: np.ndarray, T: np.ndarray, C: list[float], lam: float
+) -> np.ndarray:
+    """W (m, t) that minimises sum_i C_i |t_i - K_im W|^2 + Tr{W'K_mm W + lam W'K_mn L K_nm W}, one plain solve."""
+    K_nm = K[:, landmarks]
+    left = K_nm.T @ (np.diag(C) + lam * L) @ K_nm + K[np.ix_(landmarks, landmarks)]
+    W: np.ndarray = np.linalg.solve(left, K_nm.T @ (np.diag(C) @ T))
+    return W
 
 
 class Network:

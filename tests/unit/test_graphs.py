@@ -96,9 +96,11 @@ def test_one_class_graphs_by_hand() -> None:
     assert not build(None, X).quadratic(np.eye(4)).any()
 
 
+@pytest.mark.parametrize("chunk", [512, 5])
 @pytest.mark.parametrize("graph", [*GRAPHS, None])
-def test_root_is_that_of_the_ridge(graph: str | None) -> None:
-    """RR' = I + scale L, R^-1 R = I, R'KR, and the diagonal of I - A^-1 + ridge F'F, F = G^-1 R^-1."""
+def test_root_is_that_of_the_ridge(graph: str | None, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RR' = I + scale L, R^-1 R = I, R'KR, and the diagonal of I - A^-1 + ridge F'F, F = G^-1 R^-1, in any chunks."""
+    monkeypatch.setattr("stream_occ.detectors._graphs._CHUNK", chunk)
     X = rows_of(18, 4)
     built = build(graph, X)
     A = np.eye(18) + 0.7 * built.quadratic(np.eye(18))

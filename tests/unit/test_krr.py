@@ -188,16 +188,45 @@ def test_auto_encoder_with_a_vast_c_gives_distinct_training_rows_back() -> None:
 @pytest.mark.parametrize("evidence", ["output", "layers"])
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_landmarks_are_exact_when_every_row_is_one(graph: Any, evidence: Any) -> None:
-    """Nystrom with m = N (or more) scores and decides as the exact fit does, three layers deep."""
+    """Nystrom with m = N (or more) scores and decides as the exact fit does, three layers deep, to 1e-9."""
     X, Z = curved(40), np.concatenate([curved(10, 1), 9.0 * curved(3, 2)])
     settings: dict[str, Any] = {"evidence": evidence, "graph_neighbors": 5, "n_clusters": 3}
     exact = MultiLayerKRR(3, graph, **settings).fit(X)
     for m in (40, 400):
         spanned = MultiLayerKRR(3, graph, n_landmarks=m, **settings).fit(X)
-        np.testing.assert_allclose(spanned.score_samples(Z), exact.score_samples(Z), rtol=1e-7, atol=1e-7)
-        assert spanned.theta_ == pytest.approx(exact.theta_, abs=1e-7)
+        np.testing.assert_allclose(spanned.score_samples(Z), exact.score_samples(Z), rtol=1e-9, atol=0)
+        assert spanned.theta_ == pytest.approx(exact.theta_, rel=1e-9)
     fewer = MultiLayerKRR(3, graph, n_landmarks=25, **settings).fit(X)
     assert [len(fewer.scorer_.arrays()[f"points_{h}"]) for h in (1, 2, 3)] == [25, 25, 25]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_landmarks_are_exact_where_the_kernel_has_no_full_rank(graph: Any) -> None:
+    """m = N = 400 rows near two dimensions, condition of K beyond 1e14, rows far off: still to 1e-9."""
+    X, Z = curved(400), np.concatenate([curved(10, 1), 9.0 * curved(3, 2)])
+    kernel = KernelPoints(X, rms_bandwidth(X)).matrix(X)
+    assert np.linalg.cond(kernel) > 1e14
+    exact, spanned = (KernelRidgeAutoEncoder(graph, n_landmarks=m).fit(X) for m in (None, 400))
+    np.testing.assert_allclose(spanned.residual(Z), exact.residual(Z), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_landmarks_equal_the_plain_normal_equations(graph: Any) -> None:
+    """12 of 30 rows under a narrow kernel: weights, outputs and leave-one-out residuals of the twin, to 1e-9."""
+    X, landmarks = curved(30), np.arange(0, 24, 2)
+    settings = LayerSettings(graph=graph, C=2.0, lam=0.5, bandwidth=0.5, n_neighbors=5, heat_width=1.0, n_clusters=3)
+    seed = int(np.random.default_rng(0).integers(2**31))
+    found = fit_layer(X, X, settings, landmarks=landmarks, seed=seed, leave_one_out=True)
+    K = krr_loop.kernel(X, X, 0.5)
+    # the heat kernel's width is a mean over K as it was computed: rows by landmarks
+    between = K[:, landmarks] if graph == "le" else K
+    L = krr_loop.laplacian(graph, X, K, 5, cluster_as(0, 3), spread=2.0 - 2.0 * between.mean())
+    W = krr_loop.landmark_weights(K, landmarks, L, X, [2.0] * 30, 0.5)
+    np.testing.assert_allclose(found.weights, W, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.outputs, K[:, landmarks] @ W, rtol=1e-9, atol=1e-9)
+    for i in range(30):
+        W = krr_loop.landmark_weights(K, landmarks, L, X, [2.0 * (j != i) for j in range(30)], 0.5)
+        assert found.held_out[i, 0] == pytest.approx(np.linalg.norm(X[i] - K[i, landmarks] @ W), rel=1e-9)
 
 
 @pytest.mark.parametrize("landmarks", [None, 20])
@@ -211,7 +240,7 @@ def test_leave_one_out_values_equal_refits(graph: Any, landmarks: int | None) ->
     ).held_out
     for i in range(20):
         residual = np.linalg.norm(krr_loop.left_out(K, L, X, 2.0, 0.5, i))
-        assert found[i, 0] == pytest.approx(residual, rel=1e-7)
+        assert found[i, 0] == pytest.approx(residual, rel=1e-9)
         assert found[i, 1] == pytest.approx(-np.log(np.delete(K[i], i).mean()), rel=1e-9)
 
 
