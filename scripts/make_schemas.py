@@ -1,11 +1,11 @@
-"""Writes the JSON Schema of every published message into docs/schemas; with --check, says which are out of date."""
+"""Writes the JSON Schemas of published messages and of commands into docs/schemas; --check says which are stale."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
 
-from stream_occ.messages import MESSAGES
+from stream_occ.messages import MESSAGES, CommandMessage
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 def schemas() -> dict[str, str]:
     """File name -> content."""
     texts = {}
-    for name, model in MESSAGES.items():
+    for name, model in {**MESSAGES, "command": CommandMessage}.items():
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
         texts[f"{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     return texts

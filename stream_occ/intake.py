@@ -19,13 +19,18 @@ from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.messages import Topics, is_device_id
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock
+from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.intake")
 
 
 @dataclass(slots=True)
 class DeviceRecord:
-    """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic."""
+    """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic.
+
+    open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
+    the change, and the signals of its window.
+    """
 
     profile: DeviceProfile
     since_s: float
@@ -40,8 +45,11 @@ class DeviceRecord:
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
     open_alert: Alert | None = None
+    contributions: tuple[tuple[str, float], ...] = ()
+    is_alert_retained: bool = False
+    waveform: tuple[int, Waveform] | None = None
     drift: DriftWatch | None = None
-    shown: tuple[str, tuple[str, ...]] | None = None
+    shown: tuple[object, ...] | None = None
     state_due_s: float = 0.0
 
 
@@ -74,6 +82,7 @@ class Intake:
         self._limits = config.limits
         self._allowed = frozenset(config.limits.allowed_devices)
         self._max_past_ns = round(config.stream.max_past_s * NS_PER_S)
+        self._live_within_ns = round(config.events.live_within_s * NS_PER_S)
         self._max_future_ns = round(config.stream.max_future_s * NS_PER_S)
 
     def accept(self, message: Received, *, now_ns: int, now_s: float) -> list[SampleBlock]:
@@ -110,8 +119,19 @@ class Intake:
         record.heard_s = now_s
         if reason is not None:
             return self._refuse(reason, message, record, now_s, detail)
-        record.data_s, record.data_ns = now_s, now_ns
+        record.profile, record.data_s, record.data_ns = entry.profile, now_s, now_ns
+        if blocks and max(int(block.t_ns.max()) for block in blocks) < now_ns - self._live_within_ns:
+            record.fault_seen_s["late_data"] = now_s
         return blocks
+
+    def restore(self, device_id: str, open_alert: Alert | None, now_s: float) -> DeviceRecord | None:
+        """A device known before the service started; None where it has no place now. An open alert always has."""
+        is_wanted = not self._allowed or device_id in self._allowed
+        if open_alert is None and not (is_wanted and len(self.devices) < self._limits.max_devices):
+            return None
+        record = DeviceRecord(DeviceProfile(), since_s=now_s, heard_s=now_s, open_alert=open_alert)
+        self.devices[device_id] = record
+        return record
 
     def refuse_device(self, device_id: str, reason: str, now_s: float) -> None:
         """Counts a refusal that was found out later than at the desk."""
@@ -119,6 +139,13 @@ class Intake:
         record = self.devices[device_id]
         record.refused[reason] += 1
         record.fault_seen_s[reason] = now_s
+
+    def refuse_command(self, reason: str, topic: str, device_id: str, detail: str = "") -> None:
+        """Counts a refused command; it is no fault of the device that is meant."""
+        record = self.devices.get(device_id)
+        if record is not None:
+            record.refused[reason] += 1
+        self._count(reason, topic, self.refused[reason] + 1 if record is None else record.refused[reason], detail)
 
     def forget_idle(self, now_s: float) -> None:
         """Forgets devices that have not been heard for long and have no open alert."""
@@ -164,7 +191,8 @@ class Intake:
         """At the limit, a device that never sent anything usable gives its place to one that does."""
         self.forget_idle(now_s)
         if len(self.devices) >= self._limits.max_devices:
-            useless = next((name for name, record in self.devices.items() if record.data_s is None), None)
+            names = (name for name, known in self.devices.items() if known.data_s is None and known.open_alert is None)
+            useless = next(names, None)
             if useless is None:
                 return False
             self._forget(useless)
@@ -178,15 +206,19 @@ class Intake:
     def _refuse(
         self, reason: str, message: Received, record: DeviceRecord | None, now_s: float, detail: str = ""
     ) -> list[SampleBlock]:
-        self.refused[reason] += 1
-        n = self.refused[reason]
+        n = self.refused[reason] + 1
         if record is not None:
             record.refused[reason] += 1
             record.fault_seen_s[reason] = now_s
             n = record.refused[reason]
-        if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
-            log.warning("refused (%s) %.100r, %d so far%s", reason, message.topic, n, detail and f": {detail}")
+        self._count(reason, message.topic, n, detail)
         return []
+
+    def _count(self, reason: str, topic: str, n: int, detail: str) -> None:
+        """One more refusal, the n-th of its kind."""
+        self.refused[reason] += 1
+        if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
+            log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
 
 
 MatchDevice = Callable[[str], str | None]

@@ -1,4 +1,6 @@
-"""What the service publishes: one pydantic model a message, and the topics they go to; documented in docs/topics.md.
+"""What the service publishes and which commands it takes: one pydantic model a message, and the topics they go to.
+
+All of it is documented in docs/topics.md.
 
 Every number is finite (`allow_inf_nan=False`); instants are ISO 8601 in UTC with a Z. The JSON Schemas in docs/schemas
 are made of these models by scripts/make_schemas.py.
@@ -6,14 +8,17 @@ are made of these models by scripts/make_schemas.py.
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from stream_occ.alert_types import CommandKind
 from stream_occ.samples import Alert, AlertState, Decision
+from stream_occ.waveform import COLUMNS, Waveform
 
 ONLINE, OFFLINE = b"online", b"offline"
 
@@ -33,9 +38,25 @@ SERVICE_REASONS: dict[str, str] = {
 }
 """Why the service itself refuses a message; the codecs' reasons are in stream_occ.codecs.REASONS."""
 
+COMMAND_REASONS: dict[str, str] = {
+    "command_unknown": "a topic under set/ that is no command of ours, or an invalid device id in it",
+    "command_invalid": "neither empty nor PRESS nor a JSON object of the documented keys, or a key that does not fit",
+    "command_expired": "its t is further from the wall clock than limits.max_command_age_s",
+    "unknown_device": "a command for a device that never sent anything",
+    "no_open_alert": "there is no alert that the command could mean",
+    "other_alert": "its alert_id is not that of the open alert",
+    "not_in_this_state": "the alert is in a state in which the command changes nothing",
+}
+"""Why a command is refused, beside `retained` and `payload_too_large`."""
+
+COMMANDS: tuple[str, ...] = get_args(CommandKind)
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Instant = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+Contributions = Annotated[
+    tuple[tuple[str, Finite], ...], Field(description="features that the score came from, the largest share first")
+]
 
 
 class Message(BaseModel):
@@ -59,6 +80,9 @@ class StateMessage(Message):
     rate_hz: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="measured sampling rate, Hz")
     last_seen: Instant | None = Field(description="when the last accepted message came, UTC by the service's clock")
     faults: tuple[str, ...] = Field(description="what is wrong now: reasons of refusal, gaps, offline, ...; sorted")
+    muted_until: Instant | None = Field(description="alerts are marked muted until then, by the device's clock")
+    not_worn: bool = Field(description="nothing has moved for long; alerts are raised all the same")
+    learning: bool = Field(description="alerts are told and marked, and do not become an alarm by themselves")
     counters: dict[str, Count] = Field(description="since the device became known: refused messages and odd samples")
     model: str = Field(description="model_id of the model in use")
 
@@ -69,29 +93,46 @@ class EventMessage(Message):
     event_type: AlertState
     alert_id: str
     seq: Count = Field(description="number of the change, from 0, of this alert")
-    t: Instant = Field(description="end of the window that made the change, on the device's clock")
+    t: Instant = Field(description="when the change was made, on the device's clock: end of its window, or a deadline")
     t_ns: int
     severity: Literal["info", "warning", "critical"]
     reasons: tuple[str, ...]
+    by: str | None = Field(description="who acted last: the `by` of a command, null where nobody did")
     score: Finite
     model: str
     evidence: dict[str, int | Finite]
+    contributions: Contributions
 
 
 class AlertMessage(Message):
-    """<prefix>/<device>/alert, QoS 1, retained while the alert is open and emptied when it is closed."""
+    """<prefix>/<device>/alert, QoS 1, retained while one is pending, alarm or acknowledged; emptied when closed."""
 
     alert_id: str
     device: str
     state: AlertState
     severity: Literal["info", "warning", "critical"]
     seq: Count
-    t: Instant = Field(description="end of the window that made the last change, on the device's clock")
+    t: Instant = Field(description="when the last change was made, on the device's clock")
     t_ns: int
     reasons: tuple[str, ...]
+    by: str | None = Field(description="who acted last: the `by` of a command, null where nobody did")
     score: Finite
     model: str
     evidence: dict[str, int | Finite]
+    contributions: Contributions
+
+
+class WaveformMessage(Message):
+    """<prefix>/<device>/waveform, QoS 1, optional: the signals behind a pending alert."""
+
+    alert_id: str
+    seq: Count = Field(description="the change of the alert whose window this is")
+    t0: Instant = Field(description="stamp of the first row, on the device's clock")
+    t0_ns: int
+    rate_hz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    columns: tuple[str, ...] = Field(description="names and units of a row's numbers")
+    dtype: Literal["<f4"] = Field(description="32-bit floats, little-endian")
+    data: str = Field(description="the rows one after another, base64")
 
 
 class ScoreMessage(Message):
@@ -119,11 +160,47 @@ class CountersMessage(Message):
     connects: Count = Field(description="connections to the broker made so far")
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CommandMessage(BaseModel):
+    """<prefix>/<device>/set/<ack, cancel, mute, unmute, feedback>: a person's act."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    alert_id: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="the alert that is meant; left out: the open one"
+    )
+    by: Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] | None = Field(
+        default=None, description="who acts, as others will read it"
+    )
+    t: Annotated[AwareDatetime, Field(strict=False)] | None = Field(
+        default=None, description="when, with time zone (or seconds since 1970); an old one is refused"
+    )
+    minutes: Annotated[float, Field(gt=0, le=1440, allow_inf_nan=False)] | None = Field(
+        default=None, description="mute: for how long, default 60"
+    )
+    verdict: Literal["fall", "false_alarm"] | None = Field(default=None, description="feedback: what it was")
+
+    @property
+    def t_ns(self) -> int | None:
+        """`t` in ns."""
+        return None if self.t is None else (self.t - _EPOCH) // timedelta(microseconds=1) * 1000
+
+    def check_kind(self, kind: CommandKind) -> None:
+        """Raises ValueError where a key does not belong to the kind, or one that it needs is left out."""
+        if self.minutes is not None and kind != "mute":
+            raise ValueError("minutes: belongs to mute alone")
+        if (self.verdict is not None) != (kind == "feedback"):
+            raise ValueError("verdict: belongs to feedback, which needs it")
+
+
 MESSAGES: dict[str, type[Message]] = {
     "state": StateMessage,
     "event": EventMessage,
     "alert": AlertMessage,
     "score": ScoreMessage,
+    "waveform": WaveformMessage,
     "counters": CountersMessage,
 }
 """Published JSON messages by their topic's last level; status and availability are the plain texts online, offline."""
@@ -175,6 +252,29 @@ class Topics:
         """One message a window."""
         return f"{self.prefix}/{device_id}/score"
 
+    def waveform(self, device_id: str) -> str:
+        """The signals behind a pending alert."""
+        return f"{self.prefix}/{device_id}/waveform"
+
+    @property
+    def commands_filter(self) -> str:
+        """What to subscribe to for people's commands."""
+        return f"{self.prefix}/+/set/#"
+
+    def command_of(self, topic: str) -> tuple[str, str]:
+        """Device and kind of a topic under .../set/, unchecked; ("", "") for any other topic.
+
+        >>> Topics().command_of("stream_occ/w1/set/ack"), Topics().command_of("stream_occ/w1/state")
+        (('w1', 'ack'), ('', ''))
+        """
+        levels = topic.removeprefix(f"{self.prefix}/").split("/", 2)
+        is_command = topic.startswith(f"{self.prefix}/") and len(levels) == 3 and levels[1] == "set"
+        return (levels[0], levels[2]) if is_command else ("", "")
+
+    def is_command(self, topic: str) -> bool:
+        """True for <prefix>/<device>/set/<anything>."""
+        return self.command_of(topic) != ("", "")
+
     def is_own(self, topic: str) -> bool:
         """True for every topic under our prefix: what we publish is never taken for a device's message."""
         return topic == self.prefix or topic.startswith(f"{self.prefix}/")
@@ -200,7 +300,7 @@ def instant(t_ns: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
-def event_message(alert: Alert) -> EventMessage:
+def event_message(alert: Alert, contributions: Contributions = ()) -> EventMessage:
     """The event that announces a change of an alert."""
     return EventMessage(
         event_type=alert.state,
@@ -210,13 +310,15 @@ def event_message(alert: Alert) -> EventMessage:
         t_ns=alert.t_ns,
         severity=alert.severity,
         reasons=alert.reasons,
+        by=alert.by or None,
         score=alert.score,
         model=alert.model_id,
         evidence=alert.evidence,
+        contributions=contributions,
     )
 
 
-def alert_message(alert: Alert) -> AlertMessage:
+def alert_message(alert: Alert, contributions: Contributions = ()) -> AlertMessage:
     """The retained description of an open alert."""
     return AlertMessage(
         alert_id=alert.alert_id,
@@ -227,9 +329,25 @@ def alert_message(alert: Alert) -> AlertMessage:
         t=instant(alert.t_ns),
         t_ns=alert.t_ns,
         reasons=alert.reasons,
+        by=alert.by or None,
         score=alert.score,
         model=alert.model_id,
         evidence=alert.evidence,
+        contributions=contributions,
+    )
+
+
+def waveform_message(alert_id: str, seq: int, waveform: Waveform) -> WaveformMessage:
+    """The signals of the window that made a change of an alert."""
+    return WaveformMessage(
+        alert_id=alert_id,
+        seq=seq,
+        t0=instant(waveform.t0_ns),
+        t0_ns=waveform.t0_ns,
+        rate_hz=waveform.rate_hz,
+        columns=COLUMNS,
+        dtype="<f4",
+        data=base64.b64encode(waveform.to_bytes()).decode(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from stream_occ.config import Config
 from stream_occ.inbox import Link
@@ -18,15 +19,18 @@ from stream_occ.messages import (
     event_message,
     instant,
     score_message,
+    waveform_message,
 )
 from stream_occ.pipeline import DeviceState
-from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision
+from stream_occ.samples import Alert, Decision
 from stream_occ.scoring import Model
 
 log = logging.getLogger("stream_occ.reporting")
 
 RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
 MAX_UNSENT = 1000  # events and alerts of a device that wait for room in the outgoing queue; then the oldest go
+RETAINED = frozenset({"pending", "alarm", "acknowledged"})
+UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_suspected: false` leaves out
 FAULTY_SAMPLES = ("gap", "clock_reset", "late", "unscorable")  # doubled and interpolated samples are everyday
 
 
@@ -38,6 +42,7 @@ class Reporter:
         self._output = config.output
         self._topics = topics
         self._model = model
+        self._service_faults: frozenset[str] = frozenset({"blind_model"} if model.blindness else ())
         self._scored_within_s = max(self._output.offline_after_s, model.window_s + 2 * model.hop_s)
 
     def decisions(self, decisions: Sequence[Decision]) -> None:
@@ -49,18 +54,28 @@ class Reporter:
 
     def alert(self, alert: Alert, record: DeviceRecord) -> None:
         """A change of an alert: the event, and the retained alert, emptied where it is closed."""
-        is_open = alert.state in OPEN_ALERT_STATES
-        record.open_alert = alert if is_open else None
-        record.unsent.append((self._topics.event(alert.device_id), event_message(alert).to_payload(), False))
-        retained = alert_message(alert).to_payload() if is_open else b""
-        record.unsent.append((self._topics.alert(alert.device_id), retained, True))
+        is_unconfirmed = alert.state in UNCONFIRMED and not record.is_alert_retained
+        if self._output.publish_suspected or not is_unconfirmed:
+            payload = event_message(alert, record.contributions).to_payload()
+            record.unsent.append((self._topics.event(alert.device_id), payload, False))
+        if alert.state in RETAINED:
+            payload = alert_message(alert, record.contributions).to_payload()
+            record.unsent.append((self._topics.alert(alert.device_id), payload, True))
+        elif record.is_alert_retained:
+            record.unsent.append((self._topics.alert(alert.device_id), b"", True))
+        record.is_alert_retained = alert.state in RETAINED
+        if alert.state == "pending" and record.waveform is not None and self._output.publish_waveform:
+            payload = waveform_message(alert.alert_id, *record.waveform).to_payload()
+            record.unsent.append((self._topics.waveform(alert.device_id), payload, False))
         self._send(record)
         if len(record.unsent) > MAX_UNSENT:
             log.error("no room for alerts of %s: the oldest is dropped", alert.device_id)
-            record.refused["alert_dropped"] += 1
-            del record.unsent[0]
+            record.refused["alert_dropped"] += len(record.unsent) - MAX_UNSENT
+            del record.unsent[:-MAX_UNSENT]
 
-    def device(self, device_id: str, record: DeviceRecord, state: DeviceState | None, now_s: float) -> None:
+    def device(
+        self, device_id: str, record: DeviceRecord, state: DeviceState | None, *, now_s: float, now_ns: int
+    ) -> None:
         """What could not be handed over before; availability and state, where they changed or are due."""
         self._send(record)
         is_online = record.data_s is not None and now_s - record.data_s <= self._output.offline_after_s
@@ -68,8 +83,8 @@ class Reporter:
         if is_online != record.is_online or is_first:
             record.is_online = is_online
             self._retained(self._topics.availability(device_id), ONLINE if is_online else OFFLINE)
-        message = self._state(record, state, now_s)
-        shown = (message.state, message.faults)
+        message = self._state(record, state, now_s, now_ns)
+        shown = (message.state, message.faults, message.muted_until, message.not_worn, message.learning)
         if shown != record.shown or now_s >= record.state_due_s:
             record.shown = shown
             record.state_due_s = now_s + self._output.state_interval_s
@@ -86,11 +101,21 @@ class Reporter:
         self._retained(self._topics.availability(device_id), b"")
         self._retained(self._topics.state(device_id), b"")
 
+    def restore(self, device_id: str, record: DeviceRecord) -> None:
+        """Takes up a device known before the start; a retained alert that was closed unheard is emptied now."""
+        record.is_alert_retained = record.open_alert is not None and record.open_alert.state in RETAINED
+        if not record.is_alert_retained:
+            record.unsent.append((self._topics.alert(device_id), b"", True))
+
+    def set_fault(self, name: str, *, is_set: bool) -> None:
+        """A fault of the service itself, which every device has while it holds."""
+        self._service_faults = self._service_faults | {name} if is_set else self._service_faults - {name}
+
     def again(self, record: DeviceRecord) -> None:
         """Has the device's retained topics published again: the broker may have lost them."""
         record.shown = None
-        if record.open_alert is not None:
-            payload = alert_message(record.open_alert).to_payload()
+        if record.open_alert is not None and record.is_alert_retained:
+            payload = alert_message(record.open_alert, record.contributions).to_payload()
             self._link.publish(self._topics.alert(record.open_alert.device_id), payload, qos=1, is_retained=True)
 
     def counters(self, message: CountersMessage) -> None:
@@ -107,7 +132,7 @@ class Reporter:
         if self._link.is_connected:
             self._link.publish(topic, payload, qos=1, is_retained=True)
 
-    def _state(self, record: DeviceRecord, state: DeviceState | None, now_s: float) -> StateMessage:
+    def _state(self, record: DeviceRecord, state: DeviceState | None, now_s: float, now_ns: int) -> StateMessage:
         last = None if state is None else state.last
         rate_hz = None if state is None else state.resampler.measured_rate_hz
         is_scored = self._is_scored(record, state, now_s)
@@ -122,6 +147,7 @@ class Reporter:
             rate_hz=None if rate_hz is None else round(rate_hz, 3),
             last_seen=None if record.data_ns is None else instant(record.data_ns),
             faults=self._faults(record, state, rate_hz, now_s, is_scored),
+            **_flags(state, now_ns),
             counters=_counters(record, state),
             model=self._model.model_id,
         )
@@ -144,9 +170,7 @@ class Reporter:
         horizon_s = now_s - self._output.fault_hold_s
         record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
-        faults.update(() if state is None else state.faults)
-        if self._model.blindness:
-            faults.add("blind_model")
+        faults.update(self._service_faults, () if state is None else state.faults)
         nominal_hz = record.profile.nominal_rate_hz
         if nominal_hz is not None and rate_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
             faults.add("rate_mismatch")
@@ -157,6 +181,19 @@ class Reporter:
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
             faults.add("not_scored")
         return tuple(sorted(faults))
+
+
+def _flags(state: DeviceState | None, now_ns: int) -> dict[str, Any]:
+    """What holds beside the state: muted, not worn, learning; by the device's clock."""
+    if state is None:
+        return {"muted_until": None, "not_worn": False, "learning": False}
+    events, clock_ns = state.events, state.clock_ns(now_ns)
+    muted_ns, learning_ns = events.muted_until_ns, events.learning_until_ns
+    return {
+        "muted_until": None if muted_ns is None or muted_ns <= clock_ns else instant(muted_ns),
+        "not_worn": events.is_not_worn,
+        "learning": learning_ns is not None and clock_ns < learning_ns,
+    }
 
 
 def _odd_samples(state: DeviceState) -> dict[str, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Inbox, Received
+from stream_occ.keeping import Keeper, open_keeper
 from stream_occ.messages import CountersMessage, Topics
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.scoring import Model
@@ -30,8 +31,25 @@ def run(
 ) -> CountersMessage:
     """Runs until `stop` is set; on_ready is called once, with one line, when the broker has taken our subscriptions.
 
-    Raises ServiceError where a thread died or another process keeps taking our session over.
+    Raises ServiceError where a thread died or another process keeps taking our session over, DataError for a state file
+    that is damaged or not ours.
     """
+    keeper = open_keeper(config, model.model_id)
+    try:
+        return _run(config, model, keeper, client_id=client_id, stop=stop, on_ready=on_ready)
+    finally:
+        keeper.close()
+
+
+def _run(
+    config: Config,
+    model: Model,
+    keeper: Keeper,
+    *,
+    client_id: str,
+    stop: threading.Event,
+    on_ready: Callable[[str], None],
+) -> CountersMessage:
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
     topics = Topics(config.mqtt.prefix, config.mqtt.instance)
     is_ready = threading.Event()
@@ -48,11 +66,14 @@ def run(
     link = MqttLink(
         options,
         on_message=deliver,
-        subscriptions=[Subscription(entry.topic_filter, entry.qos) for entry in config.inputs],
+        subscriptions=[
+            *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),
+            Subscription(topics.commands_filter),
+        ],
         birth=Birth(topics.bridge_status),
         on_ready=subscribed,
     )
-    service = Service(config, model, link, inbox)
+    service = Service(config, model, link, inbox, keeper=keeper)
     service.dropped = link.dropped
     service.n_connects = lambda: link.n_connects
     links = [link]

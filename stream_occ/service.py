@@ -9,22 +9,27 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from stream_occ.alert_types import Command
+from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
 from stream_occ.drift import DriftPolicy, DriftWatch
 from stream_occ.events import EventPolicy
 from stream_occ.inbox import Inbox, Link
 from stream_occ.intake import Intake
+from stream_occ.keeping import Keeper
 from stream_occ.messages import CountersMessage, Topics, instant
-from stream_occ.pipeline import Pipeline
+from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
-from stream_occ.samples import Alert, Decision, SampleBlock
+from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision, SampleBlock
 from stream_occ.scoring import Model
+from stream_occ.store import Told
+from stream_occ.waveform import Signals
 
 log = logging.getLogger("stream_occ.service")
 
@@ -46,7 +51,17 @@ class Clock:
 class Service:
     """One slice after another: `run_slice` is all that the worker does."""
 
-    def __init__(self, config: Config, model: Model, link: Link, inbox: Inbox, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        model: Model,
+        link: Link,
+        inbox: Inbox,
+        *,
+        keeper: Keeper | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Takes up what the keeper has; raises DataError where that is damaged."""
         self.topics = Topics(config.mqtt.prefix, config.mqtt.instance)
         self.intake = Intake(config, self.topics)
         self.n_windows = 0
@@ -63,12 +78,18 @@ class Service:
         self._drift_policy = (
             DriftPolicy(**config.drift.model_dump(exclude={"enabled"})) if config.drift.enabled else None
         )
-        self._state = self._pipeline.initial()
+        self._desk = CommandDesk(self.topics, self.intake, max_age_s=config.limits.max_command_age_s)
+        self._keeper = keeper or Keeper(None, model_id=model.model_id)
+        has_waveforms = config.output.publish_waveform or (config.state.enabled and config.state.keep_waveforms > 0)
+        signals = Signals(model.window_s, model.rate_hz, reorder_s=config.stream.reorder_s)
+        self._signals = signals if has_waveforms else None
+        self._state = self._restored()
         self._interval_s = config.output.state_interval_s
         self._started = instant(self._clock.wall_ns())
         self._counters_due_s = 0.0
         self._forget_due_s = 0.0
         self._is_renewal_wanted = threading.Event()
+        self._acted: set[str] = set()
 
     def renew(self) -> None:
         """Has all retained topics published again in the next slice; called, by any thread, on every connection."""
@@ -80,24 +101,26 @@ class Service:
         return self._inbox.n_bytes > SLICE_BYTES
 
     def run_slice(self) -> None:
-        """Takes what waits, up to a bound, steps all devices as one batch, publishes what changed."""
+        """Takes what waits, up to a bound, steps all devices as one batch, keeps and publishes what changed."""
         now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
-        blocks: list[SampleBlock] = []
-        for message in self._inbox.drain(SLICE_BYTES):
-            blocks += self.intake.accept(message, now_ns=now_ns, now_s=now_s)
-        if now_s >= self._forget_due_s:
-            self._forget_due_s = now_s + FORGET_INTERVAL_S
-            self.intake.forget_idle(now_s)
-        self._drop_forgotten()
-        known = [block for block in blocks if block.device_id in self.intake.devices]
-        decisions, alerts = self._step(_joined(known), now_ns, now_s)
+        decisions: list[Decision] = []
+        told: list[Alert] = []
+        for work in self._work(now_ns, now_s):
+            if isinstance(work, tuple):
+                told += self._act(*work)
+            else:
+                made, alerts = self._step(work, now_ns, now_s)
+                decisions += made
+                told += alerts
         self.n_windows += len(decisions)
-        for alert in alerts:  # before anything else that may fail: the pipeline will not say them again
+        self._note(told, decisions, now_ns)
+        self._keep(now_ns, now_s)
+        for alert in told:  # kept before it is told, and told before anything that may fail: it is not said again
             self._reporter.alert(alert, self.intake.devices[alert.device_id])
             log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
         self._reporter.decisions(decisions)
         self._watch_drift(decisions)
-        self._report(now_s)
+        self._report(now_s, now_ns)
 
     def close(self) -> None:
         """The last slices, and word that nobody watches any more."""
@@ -107,6 +130,7 @@ class Service:
             self.run_slice()
         if len(self._inbox):
             log.warning("%d messages still wait at the end and are lost", len(self._inbox))
+        self._keep(self._clock.wall_ns(), self._clock.monotonic_s(), is_last=True)
         for device_id, record in self.intake.devices.items():
             self._reporter.goodbye(device_id, record)
         self._reporter.counters(self.counters())
@@ -124,6 +148,93 @@ class Service:
             queue=len(self._inbox),
             connects=self.n_connects(),
         )
+
+    def _work(self, now_ns: int, now_s: float) -> Iterator[Sequence[SampleBlock] | tuple[str, Command]]:
+        """What waits, in order: samples up to a command, the command, and so on; samples, if only none, come last.
+
+        An act is meant for what was known when it was sent: later samples must not come before it.
+        """
+        blocks: list[SampleBlock] = []
+        for message in self._inbox.drain(SLICE_BYTES):
+            if not self.topics.is_command(message.topic):
+                blocks += self.intake.accept(message, now_ns=now_ns, now_s=now_s)
+                continue
+            taken = self._desk.take(message, now_ns)
+            if taken is not None:
+                if blocks:
+                    yield self._known(blocks)
+                    blocks = []
+                yield taken
+        if now_s >= self._forget_due_s:
+            self._forget_due_s = now_s + FORGET_INTERVAL_S
+            self.intake.forget_idle(now_s)
+        self._drop_forgotten()
+        yield self._known(blocks)
+
+    def _known(self, blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
+        """One block a device, of those that are still known."""
+        known = _joined([block for block in blocks if block.device_id in self.intake.devices])
+        if self._signals is not None:
+            self._signals.push(known)
+        return known
+
+    def _act(self, device_id: str, command: Command) -> list[Alert]:
+        """What a person's act changes."""
+        self._state, alerts, refusal = self._pipeline.command(self._state, device_id, command)
+        if refusal is not None:
+            self.intake.refuse_command(refusal, f"{device_id}/set/{command.kind}", device_id)
+            return []
+        log.info("%s of %s by %.100r", command.kind, device_id, command.by)
+        self._acted.add(device_id)
+        return alerts
+
+    def _note(self, told: Sequence[Alert], decisions: Sequence[Decision], now_ns: int) -> None:
+        """What belongs to told changes: the open alert of each device, what its score came from, its signals."""
+        contributions = {(made.device_id, made.t_end_ns): made.contributions for made in decisions}
+        changes: list[Told] = []
+        for alert in told:
+            record = self.intake.devices[alert.device_id]
+            record.open_alert = alert if alert.state in OPEN_ALERT_STATES else None
+            if alert.seq == 0:
+                record.contributions, record.waveform = (), None
+            record.contributions = contributions.get((alert.device_id, alert.t_ns)) or record.contributions
+            waveform = None
+            is_burst = alert.evidence.get("t_last_flagged_ns") == alert.t_ns
+            if self._signals is not None and (is_burst or alert.state == "pending"):
+                waveform = self._signals.cut(alert.device_id, alert.t_ns)
+                if waveform is not None and (is_burst or record.waveform is None):
+                    record.waveform = (alert.seq, waveform)
+            changes.append(Told(alert, now_ns, waveform))
+        self._keeper.note(changes, self._acted)
+        self._acted.clear()
+        if self._signals is not None:
+            self._signals.trim()
+
+    def _keep(self, now_ns: int, now_s: float, *, is_last: bool = False) -> None:
+        """Has changes and what is due written down."""
+        devices = {
+            name: (state, record.open_alert)
+            for name, record in self.intake.devices.items()
+            if (state := self._state.devices.get(name)) is not None
+        }
+        self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last)
+        self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
+
+    def _restored(self) -> PipelineState:
+        """The state that was kept; the model's own parts only where it was the same model."""
+        devices: dict[str, DeviceState] = {}
+        now_s = self._clock.monotonic_s()
+        for device_id, saved in sorted(self._keeper.restored().items(), key=lambda item: item[1].open_alert is None):
+            record = self.intake.restore(device_id, saved.open_alert, now_s)
+            if record is None:
+                continue
+            devices[device_id] = saved.resumed(self._pipeline.model.model_id)
+            record.waveform = None if saved.open_alert is None else self._keeper.waveform(saved.open_alert.alert_id)
+            self._reporter.restore(device_id, record)
+        if devices:
+            n_open = sum(record.open_alert is not None for record in self.intake.devices.values())
+            log.info("%d devices known from before, %d with an open alert", len(devices), n_open)
+        return PipelineState(devices)
 
     def _step(self, blocks: Sequence[SampleBlock], now_ns: int, now_s: float) -> tuple[list[Decision], list[Alert]]:
         """One step over all devices; where it fails, one for each alone, so that one costs the others nothing."""
@@ -167,17 +278,21 @@ class Service:
             gone = [name for name in self.intake.forgotten if name not in self.intake.devices]
             for device_id in gone:
                 self._state = self._state.without(device_id)
+                self._keeper.forget(device_id)
+                if self._signals is not None:
+                    self._signals.forget(device_id)
                 self._reporter.forget(device_id)
             self.intake.forgotten.clear()
 
-    def _report(self, now_s: float) -> None:
+    def _report(self, now_s: float, now_ns: int) -> None:
         if self._is_renewal_wanted.is_set():
             self._is_renewal_wanted.clear()
             self._counters_due_s = 0.0
             for record in self.intake.devices.values():
                 self._reporter.again(record)
         for device_id, record in self.intake.devices.items():
-            self._reporter.device(device_id, record, self._state.devices.get(device_id), now_s)
+            state = self._state.devices.get(device_id)
+            self._reporter.device(device_id, record, state, now_s=now_s, now_ns=now_ns)
         if now_s >= self._counters_due_s:
             self._counters_due_s = now_s + self._interval_s
             self._reporter.counters(self.counters())

@@ -120,6 +120,7 @@ def service_config(broker: EmbeddedBroker) -> dict[str, Any]:
         "model": "demo.occ",
         "events": {"k": 2, "n": 3, "refractory_s": 5.0, "clear_after_s": 20.0},
         "output": {"publish_score": True, "slice_s": 0.05},
+        "state": {"enabled": False},
         "log": {"level": "warning"},
     }
 

@@ -79,6 +79,7 @@ class Detector:
         self.config = folder / "edge.yaml"
         sections.setdefault("inputs", [{"pattern": "wearables/{device}/imu", "codec": "json"}])
         mqtt = {"port": port, "client_id": "detect-under-test", "reconnect_max_s": 0.5, "reconnect_min_s": 0.1}
+        state = {"path": str(folder / "state.db")}
         output = {"slice_s": 0.05, "state_interval_s": 0.5, "offline_after_s": 5.0}
         self.config.write_text(
             yaml.safe_dump(
@@ -86,6 +87,7 @@ class Detector:
                     **sections,
                     "mqtt": mqtt | sections.get("mqtt", {}),
                     "output": output | sections.get("output", {}),
+                    "state": state | sections.get("state", {}),
                     "model": str(model),
                 }
             )

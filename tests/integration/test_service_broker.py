@@ -33,12 +33,13 @@ def send_walk(watcher: Watcher, n_seconds: int, *, t0_ns: int, first: int = 0, d
         watcher.send(f"wearables/{device}/imu", payload(block))
 
 
-def test_walking_is_normal_and_tumbling_raises_one_alert_that_is_retained_until_it_clears(
+def test_walking_is_normal_and_tumbling_raises_one_alert_that_is_retained_until_a_person_ends_it(
     broker: Broker, model_file: Path, tmp_path: Path
 ) -> None:
-    """State, availability, score, event and alert topics follow a device from its first message to a cleared alert."""
-    events = {"k": 2, "n": 3, "clear_after_s": 5.0, "refractory_s": 60.0}
-    detector = Detector(tmp_path, broker.port, model_file, events=events, output={"publish_score": True})
+    """State, availability, score, event and alert topics follow a device from its first message to the all clear."""
+    events = {"k": 2, "n": 3, "check": False, "countdown_s": 0.0, "refractory_s": 60.0}
+    output = {"publish_score": True, "publish_waveform": True}
+    detector = Detector(tmp_path, broker.port, model_file, events=events, output=output)
     with Watcher(broker.port) as watcher, detector:
         t0 = now_ns()
         send_walk(watcher, 5, t0_ns=t0)
@@ -47,22 +48,25 @@ def test_walking_is_normal_and_tumbling_raises_one_alert_that_is_retained_until_
         assert 49 < watcher.json(STATE)["rate_hz"] < 51
         assert "stream_occ/w1/alert" not in watcher.last
         watcher.send(TOPIC, payload(tumbling("w1", 100, t0_ns=t0, first=250)))
-        event = wait_until(lambda: watcher.json("stream_occ/w1/event"), "an event")
-        assert event["event_type"] == "alarm"
-        alert = wait_until(lambda: watcher.json("stream_occ/w1/alert"), "an alert")
+        wait_until(lambda: watcher.json("stream_occ/w1/alert").get("state") == "alarm", "an alarm")
+        alert, event = watcher.json("stream_occ/w1/alert"), watcher.json("stream_occ/w1/event")
         assert alert["alert_id"] == event["alert_id"]
         wait_until(lambda: watcher.json(STATE)["state"] == "alarm", "state alarm")
+        assert watcher.json("stream_occ/w1/waveform")["alert_id"] == alert["alert_id"]
         with Watcher(broker.port) as late:  # somebody who comes later
             wait_until(lambda: late.last.get("stream_occ/w1/alert"), "the retained alert")
             wait_until(lambda: late.json(STATE).get("state") == "alarm", "the retained state")
             assert late.last["stream_occ/status"] == b"online"
             assert late.last["stream_occ/bridge/edge/status"] == b"online"
-            assert not any(topic.endswith(("/event", "/score")) for topic, *_ in late.log)
+            assert not any(topic.endswith(("/event", "/score", "/waveform")) for topic, *_ in late.log)
             assert all(is_retained for _topic, _payload, is_retained in late.log[:4])
         send_walk(watcher, 9, t0_ns=t0, first=350)
+        watcher.send("stream_occ/w1/set/cancel", b"PRESS")
         wait_until(lambda: watcher.last["stream_occ/w1/alert"] == b"", "the alert to be emptied")
-        assert watcher.json("stream_occ/w1/event")["event_type"] == "resolved"
-        assert sum(topic == "stream_occ/w1/event" for topic, *_ in watcher.log) == 2
+        wait_until(lambda: watcher.json("stream_occ/w1/event")["event_type"] == "resolved", "the all clear")
+        changes = [json.loads(text) for topic, text, _ in watcher.log if topic == "stream_occ/w1/event"]
+        assert [change["event_type"] for change in changes] == ["suspected", "pending", "alarm", "resolved"]
+        assert [change["seq"] for change in changes] == [0, 1, 2, 3]
         scores = [json.loads(text) for topic, text, _ in watcher.log if topic == "stream_occ/w1/score"]
         assert {score["label"] for score in scores} == {"normal", "outlier"}
         for topic, text, _ in watcher.log:

@@ -10,11 +10,13 @@ import numpy as np
 from stream_occ.codecs import load_codec
 from stream_occ.config import Config
 from stream_occ.inbox import Inbox, Received
+from stream_occ.keeping import Keeper
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.service import Clock, Service
 from tests.unit.toy_model import toy_model
 
+AT_ONCE = {"k": 2, "n": 3, "check": False, "countdown_s": 0.0}
 T0_NS = 1_700_000_000 * NS_PER_S
 JSON = load_codec("json")
 
@@ -39,16 +41,20 @@ class FakeLink:
 
 
 class Bench:
-    """A service whose time stands still until it is moved. Walking: acc (0, 0, 9.8); a knock: acc x = 20."""
+    """A service whose time stands still until it is moved; windows of 0.4 s, one every 0.1 s, threshold 9.
 
-    def __init__(self, model: Model | None = None, **sections: Any) -> None:
-        data = {"inputs": [{"pattern": "wearables/{device}/imu"}], **sections}
+    Walking: acc (0, 0, 9.8 + 2 sin), which scores 0; a knock: acc x = 20, which scores 20; lying: acc (0, 9.8, 0).
+    Alerts are alarms at once unless `events` says otherwise.
+    """
+
+    def __init__(self, model: Model | None = None, *, keeper: Keeper | None = None, **sections: Any) -> None:
+        data = {"inputs": [{"pattern": "wearables/{device}/imu"}], "events": AT_ONCE, **sections}
         self.config = Config.model_validate_json(json.dumps(data), strict=True)
         self.link = FakeLink()
         self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
         self.now_s = 0.0
         clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
-        self.service = Service(self.config, model or toy_model(), self.link, self.inbox, clock=clock)
+        self.service = Service(self.config, model or toy_model(), self.link, self.inbox, keeper=keeper, clock=clock)
 
     def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
         limit = self.config.limits.max_payload_bytes
@@ -56,16 +62,25 @@ class Bench:
             Received.of(topic, payload, is_retained=is_retained, arrived_s=self.now_s, max_bytes=limit)
         )
 
-    def send(self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False) -> None:
+    def send(self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False, lying: bool = False) -> None:
         """n samples at 50 Hz from sample number `first` on."""
         k = np.arange(first, first + n)
-        acc = np.tile([20.0 if knock else 0.0, 0.0, 9.8], (n, 1))
+        acc = np.tile([20.0 if knock else 0.0, 9.8 if lying else 0.0, 0.0 if lying else 9.8], (n, 1))
+        acc[:, 2] += (0.05 if lying else 2.0) * np.sin(2 * np.pi * 2.0 * k / 50.0)
         block = SampleBlock(device, T0_NS + k * 20_000_000, acc, np.zeros((n, 3)))
         assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
 
     def run(self, seconds: float = 0.0) -> None:
         self.now_s += seconds
         self.service.run_slice()
+
+    def command(self, kind: str, payload: bytes = b"", *, device: str = "w1", is_retained: bool = False) -> None:
+        """A person's act, taken with the next slice."""
+        assert self.deliver(f"stream_occ/{device}/set/{kind}", payload, is_retained=is_retained)
+
+    def events(self, device: str = "w1") -> list[tuple[str, int]]:
+        """(state, number) of every told change."""
+        return [(event["event_type"], event["seq"]) for event in self.link.of(f"stream_occ/{device}/event")]
 
     def state(self, device: str = "w1") -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.link.retained[f"stream_occ/{device}/state"])

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from stream_occ.codecs import REASONS
+from stream_occ.commands import CommandDesk
 from stream_occ.config import load_config
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
 from stream_occ.messages import (
+    COMMAND_REASONS,
+    COMMANDS,
     MESSAGES,
     SERVICE_REASONS,
     ScoreMessage,
@@ -43,7 +48,7 @@ def test_schemas_in_docs_are_those_of_the_models() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
-    assert {path.stem for path in (REPO / "docs" / "schemas").glob("*.json")} == set(MESSAGES)
+    assert {path.stem for path in (REPO / "docs" / "schemas").glob("*.json")} == {*MESSAGES, "command"}
 
 
 @pytest.mark.parametrize("good", ["w", "W1", "ward-3.watch_7", "0", "x" * 64, "-", "_"])
@@ -72,6 +77,8 @@ def test_topics_are_those_of_the_contract() -> None:
         "occ/w/alert",
         "occ/w/score",
     ]
+    assert topics.waveform("w") == "occ/w/waveform"
+    assert topics.commands_filter == "occ/+/set/#"
     assert topics.is_own("occ/w/state")
     assert topics.is_own("occ")
     assert not topics.is_own("occupancy/w/imu")
@@ -84,7 +91,9 @@ def test_instants_are_iso_8601_utc_and_rounded_down() -> None:
 
 
 ALERT = Alert(
-    "id-1", "w1", 2, 1_700_000_000_000_000_000, "alarm", "critical", ("k_of_n",), 4.5, "m1", {"n": 2, "peak": 4.5}
+    *("id-1", "w1", 2, 1_700_000_000_000_000_000, "alarm", "critical", ("k_of_n",), 4.5, "m1"),
+    {"n": 2, "peak": 4.5},
+    "anna",
 )
 
 
@@ -99,11 +108,15 @@ def test_alert_and_event_say_the_same_change() -> None:
         "t_ns": 1_700_000_000_000_000_000,
         "severity": "critical",
         "reasons": ["k_of_n"],
+        "by": "anna",
         "score": 4.5,
         "model": "m1",
         "evidence": {"n": 2, "peak": 4.5},
+        "contributions": [],
     }
-    assert (alert.state, alert.device, alert.alert_id, alert.seq) == ("alarm", "w1", "id-1", 2)
+    assert (alert.state, alert.device, alert.alert_id, alert.seq, alert.by) == ("alarm", "w1", "id-1", 2, "anna")
+    assert event_message(replace(ALERT, by=""), (("free_fall", 0.7),)).by is None
+    assert event_message(ALERT, (("free_fall", 0.7),)).contributions == (("free_fall", 0.7),)
 
 
 def test_margin_is_score_minus_threshold() -> None:
@@ -122,29 +135,55 @@ def test_nothing_that_is_not_finite_can_be_published(value: float) -> None:
 def test_every_reason_of_refusal_is_documented() -> None:
     """docs/topics.md lists each code of codecs and service, and no reason has two meanings."""
     text = (REPO / "docs" / "topics.md").read_text()
-    assert not set(REASONS) & set(SERVICE_REASONS)
-    missing = [reason for reason in (*REASONS, *SERVICE_REASONS) if f"`{reason}`" not in text]
+    assert not set(REASONS) & set(SERVICE_REASONS) | set(COMMAND_REASONS) & {*REASONS, *SERVICE_REASONS}
+    missing = [reason for reason in (*REASONS, *SERVICE_REASONS, *COMMAND_REASONS) if f"`{reason}`" not in text]
     assert missing == []
 
 
-STUB = """mosquitto_pub() { if [ "$3" = -s ]; then cat; else printf %s "$4"; fi > "$OUT/${2//\\//_}"; }"""
+STUB = """mosquitto_pub() { if [ "$3" = -s ]; then cat; else printf %s "$4"; fi > "$OUT/${2//\\//@}"; }"""
 
 
-def test_commands_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
-    """What docs/topics.md publishes is taken by configs/edge.yaml, the CSV by the same with codec csv."""
+def copied(folder: Path) -> dict[str, bytes]:
+    """Topic -> payload of every mosquitto_pub in docs/topics.md, run by a shell."""
     text = (REPO / "docs" / "topics.md").read_text()
     commands = [block for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "mosquitto_pub" in block]
-    subprocess.run(["bash", "-c", "\n".join([STUB, *commands])], env={"OUT": str(tmp_path)}, check=True)
+    subprocess.run(["bash", "-c", "\n".join([STUB, *commands])], env={**os.environ, "OUT": str(folder)}, check=True)
+    return {file.name.replace("@", "/"): file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def test_messages_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
+    """What docs/topics.md publishes is taken by configs/edge.yaml, the CSV by the same with codec csv."""
     taken = {}
-    for file in sorted(tmp_path.iterdir()):
-        topic = file.name.replace("_", "/")
+    for topic, payload in copied(tmp_path).items():
+        if "/set/" in topic:
+            continue
         config = load_config(REPO / "configs" / "edge.yaml", {})
         if topic == "wearables/w4/imu":
             entry = config.inputs[0].model_copy(update={"codec": "csv"})
             config = config.model_copy(update={"inputs": (entry,)})
         intake = Intake(config, Topics("stream_occ", "edge"))
-        message = Received.of(topic, file.read_bytes(), is_retained=False, arrived_s=0.0, max_bytes=10_000)
+        message = Received.of(topic, payload, is_retained=False, arrived_s=0.0, max_bytes=10_000)
         blocks = intake.accept(message, now_ns=time.time_ns(), now_s=0.0)
         assert intake.refused == {}
         taken[topic] = sum(len(block) for block in blocks)
     assert taken == {"wearables/w1/imu": 1, "wearables/w2/imu": 2, "wearables/w3/imu": 2, "wearables/w4/imu": 1}
+
+
+def test_commands_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
+    """Each is taken for a device that is known."""
+    topics = Topics("stream_occ", "edge")
+    intake = Intake(load_config(REPO / "configs" / "edge.yaml", {}), topics)
+    intake.restore("w1", None, 0.0)
+    desk = CommandDesk(topics, intake, max_age_s=300.0)
+    taken = {}
+    for topic, payload in copied(tmp_path).items():
+        if "/set/" in topic:
+            message = Received.of(topic, payload, is_retained=False, arrived_s=0.0, max_bytes=10_000)
+            work = desk.take(message, time.time_ns())
+            assert work is not None, intake.refused
+            taken[topic.rpartition("/")[2]] = work[1]
+    assert set(taken) == set(COMMANDS)
+    assert (taken["ack"].by, taken["ack"].alert_id) == ("", None)
+    assert (taken["cancel"].by, taken["cancel"].alert_id) == ("anna", "0d6c6e0e-8d6c-5d0e-9b50-0a5b0a5a7c11")
+    assert taken["mute"].minutes == 30
+    assert taken["feedback"].verdict == "false_alarm"

@@ -80,20 +80,24 @@ def test_end_works_off_what_waits() -> None:
     assert bench.service.counters().refused == {"invalid_json": 4}
 
 
-def test_alert_is_announced_kept_while_open_and_emptied_when_it_clears() -> None:
-    """event: QoS 1, not retained; alert: QoS 1, retained; state follows at once."""
-    bench = Bench(events={"k": 2, "n": 3, "clear_after_s": 2.0, "refractory_s": 60.0})
+def test_alert_is_announced_and_kept_until_a_person_ends_it() -> None:
+    """event: QoS 1, not retained; alert: QoS 1, retained, from pending on; state follows at once."""
+    bench = Bench()
     bench.send(40)
     bench.send(20, first=40, knock=True)
     bench.run()
-    [event] = bench.link.of("stream_occ/w1/event")
-    assert event["event_type"] == "alarm"
+    assert bench.events() == [("suspected", 0), ("pending", 1), ("alarm", 2)]
+    [*_, event] = bench.link.of("stream_occ/w1/event")
+    assert [alert["state"] for alert in bench.link.of("stream_occ/w1/alert")] == ["pending", "alarm"]
     assert json.loads(bench.link.retained["stream_occ/w1/alert"])["alert_id"] == event["alert_id"]
     assert bench.state()["state"] == "alarm"
     assert ("stream_occ/w1/event", 1, False) in [(topic, qos, kept) for topic, _, qos, kept in bench.link.sent]
-    bench.send(200, first=60)
-    bench.run(1.0)
-    assert [entry["event_type"] for entry in bench.link.of("stream_occ/w1/event")] == ["alarm", "resolved"]
+    bench.send(400, first=60)
+    bench.run(9.0)
+    assert bench.state()["state"] == "alarm"
+    bench.command("cancel")
+    bench.run()
+    assert bench.events()[3:] == [("resolved", 3)]
     assert bench.link.retained["stream_occ/w1/alert"] == b""
     assert bench.state()["state"] == "normal"
 
@@ -357,6 +361,6 @@ def test_alert_without_room_in_the_queue_is_sent_when_there_is() -> None:
     assert bench.link.of("stream_occ/w1/event") == []
     bench.link.has_room = True
     bench.run(0.1)
-    [event] = bench.link.of("stream_occ/w1/event")
-    [alert] = bench.link.of("stream_occ/w1/alert")
-    assert event["alert_id"] == alert["alert_id"]
+    names = [topic.rpartition("/")[2] for topic, *_ in bench.link.sent if topic.endswith(("event", "alert"))]
+    assert names == ["event", "event", "alert", "event", "alert"]  # suspected is not retained
+    assert bench.events() == [("suspected", 0), ("pending", 1), ("alarm", 2)]

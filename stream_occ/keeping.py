@@ -1,0 +1,137 @@
+"""When the service's memory is written, and what happens where it cannot be: the service goes on, and says so."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+from stream_occ.config import Config
+from stream_occ.pipeline import DeviceState
+from stream_occ.samples import Alert
+from stream_occ.store import SavedDevice, Store, StoreLimits, Told
+from stream_occ.waveform import Waveform
+from stream_occ.wiring import state_folder
+
+log = logging.getLogger("stream_occ.keeping")
+
+QUIET_INTERVALS = 12  # a device without an open alert is saved every twelfth interval: little hangs on its last minute
+MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go
+
+Standing = tuple[DeviceState, Alert | None]
+
+
+class Keeper:
+    """Has told changes and what people did written at once, other states when they are due.
+
+    A store that fails is tried again at each interval. store None: nothing is kept; with is_wanted that is a fault.
+    """
+
+    def __init__(self, store: Store | None, *, model_id: str, interval_s: float = 5.0, is_wanted: bool = False) -> None:
+        self._store = store
+        self._model_id = model_id
+        self._interval_s = interval_s
+        self._is_missing = is_wanted and store is None
+        self._due_s = 0.0
+        self._saved: dict[str, tuple[DeviceState, float]] = {}  # the state as it was written, and when
+        self._unsaved: list[Told] = []
+        self._changed: set[str] = set()
+        self._forgotten: set[str] = set()
+        self._n_failed = 0
+
+    @property
+    def is_failing(self) -> bool:
+        """True while what should be kept is not."""
+        return self._is_missing or self._n_failed > 0
+
+    def restored(self) -> dict[str, SavedDevice]:
+        """What was saved; raises DataError where it is damaged."""
+        return {} if self._store is None else self._store.devices()
+
+    def waveform(self, alert_id: str) -> tuple[int, Waveform] | None:
+        """The latest signals kept for an alert."""
+        try:
+            return None if self._store is None else self._store.waveform(alert_id)
+        except sqlite3.Error as error:
+            log.warning("signals of alert %s cannot be read: %s", alert_id, error)
+            return None
+
+    def note(self, told: Sequence[Told], changed: Iterable[str] = ()) -> None:
+        """What the next `save` writes whether or not it is due: changes of alerts, and devices changed otherwise."""
+        if self._store is not None:
+            self._unsaved += told
+            del self._unsaved[:-MAX_UNSAVED]
+            self._changed |= {each.alert.device_id for each in told} | set(changed)
+
+    def forget(self, device_id: str) -> None:
+        """The device is not known any more."""
+        if self._store is not None:
+            self._forgotten.add(device_id)
+            self._changed.discard(device_id)
+            self._saved.pop(device_id, None)
+
+    def save(self, devices: Mapping[str, Standing], *, now_s: float, now_ns: int, is_last: bool = False) -> None:
+        """Writes, in one transaction, what is noted and what is due; is_last: all that differs from the file."""
+        is_due = is_last or now_s >= self._due_s
+        is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten)
+        if self._store is None or not (is_due or is_urgent):
+            return
+        if is_due:
+            self._due_s = now_s + self._interval_s
+        names = {name for name in self._changed if name in devices}
+        if is_due:
+            names |= {name for name, standing in devices.items() if is_last or self._is_due(name, standing, now_s)}
+        names = {name for name in names if self._differs(name, devices[name][0])}
+        if not (names or self._unsaved or self._forgotten):
+            return
+        states = {name: devices[name] for name in sorted(names)}
+        try:
+            self._store.forget(self._forgotten - devices.keys())
+            self._store.save(states, self._unsaved, model_id=self._model_id, now_ns=now_ns)
+        except (sqlite3.Error, OSError) as error:
+            self._failed(error)
+            return
+        if self._n_failed:
+            log.warning("state is kept again in %s", self._store.path)
+        self._n_failed = 0
+        self._unsaved.clear()
+        self._changed.clear()
+        self._forgotten.clear()
+        self._saved.update({name: (standing[0], now_s) for name, standing in states.items()})
+
+    def close(self) -> None:
+        """Lets another process have the file."""
+        if self._store is not None:
+            self._store.close()
+
+    def _differs(self, name: str, state: DeviceState) -> bool:
+        return name not in self._saved or self._saved[name][0] is not state
+
+    def _is_due(self, name: str, standing: Standing, now_s: float) -> bool:
+        if name not in self._saved or standing[1] is not None:
+            return True
+        return now_s >= self._saved[name][1] + QUIET_INTERVALS * self._interval_s
+
+    def _failed(self, error: Exception) -> None:
+        self._n_failed += 1
+        if self._n_failed & (self._n_failed - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
+            assert self._store is not None
+            log.error("state cannot be kept in %s (%d times so far): %s", self._store.path, self._n_failed, error)
+
+
+def open_keeper(config: Config, model_id: str) -> Keeper:
+    """The keeper that the configuration asks for; raises InputError for a file that is damaged, foreign or in use.
+
+    Where the disk does not let us keep anything, detecting goes on without: silence would be worse than forgetting.
+    """
+    state, mqtt = config.state, config.mqtt
+    if not state.enabled:
+        return Keeper(None, model_id=model_id)
+    path = state.path or state_folder() / f"{mqtt.prefix}-{mqtt.instance}.db"
+    limits = StoreLimits(state.keep_days, state.keep_changes, state.keep_waveforms)
+    try:
+        store = Store(path, limits)
+    except (OSError, sqlite3.OperationalError) as error:
+        log.error("state cannot be kept in %s, an open alert will be forgotten at the next start: %s", path, error)
+        return Keeper(None, model_id=model_id, is_wanted=True)
+    return Keeper(store, model_id=model_id, interval_s=state.save_interval_s)

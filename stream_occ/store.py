@@ -1,0 +1,300 @@
+"""The service's memory on disk, one SQLite file: devices' states, every told change of an alert, signals behind it.
+
+::
+
+    devices    device_id, model_id, format_version, saved_ns, state (checkpoint of this device alone),
+               open_alert (JSON of its last told change while it is open, else NULL)
+    alerts     alert_id, seq, device_id, t_ns (device's clock), told_ns (ours), state, content (JSON of the change)
+    waveforms  alert_id, seq, device_id, t0_ns, rate_hz, signals (float32 little-endian, n rows of acc x, y, z in m/s2
+               and gyr x, y, z in rad/s)
+
+What is written is on the disk when `save` returns (write-ahead log, synchronous FULL). Others may read the file while
+the service runs. A file that is damaged or not ours is refused and never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from stream_occ.alert_types import EventState, OpenAlert
+from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
+from stream_occ.errors import DataError, ServiceError
+from stream_occ.pipeline import DeviceState, PipelineState
+from stream_occ.samples import NS_PER_S, Alert
+from stream_occ.waveform import Waveform
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
+_SCHEMA = f"""
+CREATE TABLE devices (device_id TEXT PRIMARY KEY, model_id TEXT NOT NULL, format_version INTEGER NOT NULL,
+                      saved_ns INTEGER NOT NULL, state BLOB NOT NULL, open_alert TEXT) WITHOUT ROWID;
+CREATE TABLE alerts (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL, device_id TEXT NOT NULL,
+                     t_ns INTEGER NOT NULL, told_ns INTEGER NOT NULL, state TEXT NOT NULL, content TEXT NOT NULL,
+                     UNIQUE (alert_id, seq));
+CREATE TABLE waveforms (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL, device_id TEXT NOT NULL,
+                        t0_ns INTEGER NOT NULL, rate_hz REAL NOT NULL, told_ns INTEGER NOT NULL, signals BLOB NOT NULL,
+                        UNIQUE (alert_id, seq));
+CREATE INDEX alerts_by_device ON alerts (device_id, told_ns);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """How much history is kept: days, told changes, waveforms (0: none); what is open is kept whatever its age."""
+
+    keep_days: float = 90.0
+    keep_changes: int = 100_000
+    keep_waveforms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDevice:
+    """What the file says of a device; state None: written by a version whose states are not ours."""
+
+    model_id: str
+    saved_ns: int
+    state: DeviceState | None
+    open_alert: Alert | None
+
+    def resumed(self, model_id: str) -> DeviceState:
+        """The state to go on from: of another model only its alerts and clock, of another version its open alert."""
+        if self.state is None:
+            return DeviceState() if self.open_alert is None else _rebuilt(self.open_alert, self.saved_ns)
+        if self.model_id == model_id:
+            return self.state
+        return DeviceState(events=self.state.events, seen_ns=self.state.seen_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A change of an alert as it is told, and the signals of its window where there are any."""
+
+    alert: Alert
+    told_ns: int
+    waveform: Waveform | None = None
+
+
+class Store:
+    """An open state file; every method may raise sqlite3.Error where the disk is full, read-only or broken."""
+
+    def __init__(self, path: Path, limits: StoreLimits | None = None) -> None:
+        """Opens or makes the file; raises DataError for a foreign or damaged one, ServiceError for one in use."""
+        self.path = path
+        self._limits = limits or StoreLimits()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(path)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it holds is for its user alone
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2.0)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def devices(self) -> dict[str, SavedDevice]:
+        """All saved devices by id; raises DataError where a state of our version does not decode."""
+        rows = self._db.execute("SELECT device_id, model_id, saved_ns, format_version, state, open_alert FROM devices")
+        found: dict[str, SavedDevice] = {}
+        for device_id, model_id, saved_ns, version, blob, open_alert in rows:
+            try:
+                state = load_state(blob).devices[device_id] if version == FORMAT_VERSION else None
+                alert = None if open_alert is None else alert_of(open_alert)
+            except (DataError, KeyError, ValueError, TypeError) as error:
+                raise _damaged(self.path, f"{error}: device {device_id}") from error
+            found[device_id] = SavedDevice(model_id, saved_ns, state, alert)
+        return found
+
+    def save(
+        self,
+        devices: Mapping[str, tuple[DeviceState, Alert | None]],
+        told: Sequence[Told],
+        *,
+        model_id: str,
+        now_ns: int,
+    ) -> None:
+        """Writes states with their open alerts, and told changes, as one transaction; a change told before is kept."""
+        states = [
+            (name, model_id, FORMAT_VERSION, now_ns, dump_state(PipelineState({name: state})), _json_or_none(alert))
+            for name, (state, alert) in devices.items()
+        ]
+        changes = [
+            (a.alert_id, a.seq, a.device_id, a.t_ns, each.told_ns, a.state, alert_json(a))
+            for each in told
+            for a in (each.alert,)
+        ]
+        signals = [
+            (each.alert.alert_id, each.alert.seq, each.alert.device_id, w.t0_ns, w.rate_hz, each.told_ns, w.to_bytes())
+            for each in told
+            if self._limits.keep_waveforms and (w := each.waveform) is not None
+        ]
+        with _Transaction(self._db):
+            self._db.executemany("INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?, ?)", states)
+            self._db.executemany(
+                "INSERT OR IGNORE INTO alerts (alert_id, seq, device_id, t_ns, told_ns, state, content)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                changes,
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO waveforms (alert_id, seq, device_id, t0_ns, rate_hz, told_ns, signals)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                signals,
+            )
+            if told:
+                self._trim(now_ns)
+
+    def forget(self, device_ids: Iterable[str]) -> None:
+        """Takes devices' states out; their history stays."""
+        with _Transaction(self._db):
+            self._db.executemany("DELETE FROM devices WHERE device_id = ?", [(name,) for name in device_ids])
+
+    def history(self, device_id: str) -> list[Alert]:
+        """The device's told changes, the oldest first."""
+        rows = self._db.execute("SELECT content FROM alerts WHERE device_id = ? ORDER BY id", (device_id,))
+        return [alert_of(content) for (content,) in rows]
+
+    def waveform(self, alert_id: str) -> tuple[int, Waveform] | None:
+        """The latest signals kept for an alert, and the number of the change they belong to."""
+        row = self._db.execute(
+            "SELECT seq, t0_ns, rate_hz, signals FROM waveforms WHERE alert_id = ? ORDER BY seq DESC LIMIT 1",
+            (alert_id,),
+        ).fetchone()
+        if row is None:
+            return None
+        return row[0], Waveform(row[1], row[2], np.frombuffer(row[3], dtype="<f4").reshape(-1, 6))
+
+    def close(self) -> None:
+        """Ends the log file and lets another process have the store."""
+        with suppress(sqlite3.Error):  # a full disk must not keep the service from ending
+            self._db.close()
+        self._lock.close()
+
+    def _prepare(self) -> None:
+        try:
+            application_id = self._pragma("application_id")
+            n_tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application_id != APPLICATION_ID and (application_id or n_tables):
+                raise DataError(str(self.path), "be a state file of stream-occ", "another program's", _REMEDY)
+            if n_tables and (version := self._pragma("user_version")) != SCHEMA_VERSION:
+                raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", _REMEDY)
+            if n_tables and (problem := self._pragma("quick_check(1)")) != "ok":
+                raise _damaged(self.path, problem)
+            self._pragma("journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            if not n_tables:
+                self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        except sqlite3.OperationalError:
+            raise  # full, read-only, locked: the disk's trouble, not the file's
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self.path, str(error)) from error
+
+    def _pragma(self, text: str) -> Any:
+        return self._db.execute(f"PRAGMA {text}").fetchone()[0]
+
+    def _trim(self, now_ns: int) -> None:
+        oldest_ns = now_ns - round(self._limits.keep_days * 86_400 * NS_PER_S)
+        for table, keep in (("alerts", self._limits.keep_changes), ("waveforms", self._limits.keep_waveforms)):
+            self._db.execute(f"DELETE FROM {table} WHERE told_ns < ?", (oldest_ns,))
+            self._db.execute(f"DELETE FROM {table} WHERE id <= (SELECT max(id) FROM {table}) - ?", (keep,))
+
+
+class _Transaction:
+    """BEGIN ... COMMIT, or ROLLBACK where something is raised."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            try:
+                self._db.execute("COMMIT")
+            except sqlite3.Error:
+                self._roll_back()
+                raise
+        else:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:  # a full disk ends it by itself
+            self._db.execute("ROLLBACK")
+
+
+def alert_json(alert: Alert) -> str:
+    """The change as JSON."""
+    return json.dumps(asdict(alert), allow_nan=False, separators=(",", ":"))
+
+
+def alert_of(text: str) -> Alert:
+    """The change that `alert_json` wrote; raises ValueError or TypeError for anything else."""
+    fields = json.loads(text)
+    return Alert(**{**fields, "reasons": tuple(fields["reasons"])})
+
+
+def _json_or_none(alert: Alert | None) -> str | None:
+    return None if alert is None else alert_json(alert)
+
+
+def _rebuilt(alert: Alert, saved_ns: int) -> DeviceState:
+    """A state that holds the alert as it was last told; what its deadlines were is past, or in its evidence."""
+    evidence = alert.evidence
+    first_ns = int(evidence.get("t_first_flagged_ns", alert.t_ns))
+    open_alert = OpenAlert(
+        alert_id=alert.alert_id,
+        device_id=alert.device_id,
+        model_id=alert.model_id,
+        threshold=evidence.get("threshold", alert.score),
+        score=alert.score,
+        peak_score=evidence.get("peak_score", alert.score),
+        n_flagged=int(evidence.get("n_flagged_windows", 1)),
+        t_first_ns=first_ns,
+        t_last_flagged_ns=int(evidence.get("t_last_flagged_ns", alert.t_ns)),
+        t_event_ns=first_ns,
+        t_told_ns=alert.t_ns,
+        t_state_ns=alert.t_ns,
+        trusted_ns=alert.t_ns,
+        check_end_ns=alert.t_ns,
+        seq=alert.seq,
+        state=alert.state,
+        by=alert.by,
+        level=int(evidence.get("level", 0)),
+        due_ns=None if alert.state == "acknowledged" else int(evidence.get("t_deadline_ns", alert.t_ns)),
+    )
+    return DeviceState(events=EventState(t_ns=alert.t_ns, alert=open_alert), seen_ns=(alert.t_ns, saved_ns))
+
+
+_REMEDY = "Set state.path to another file, or move this one away: open alerts in it are then forgotten"
+
+
+def _damaged(path: Path, got: str) -> DataError:
+    return DataError(str(path), "be an undamaged state file", got, _REMEDY)
+
+
+def _locked(path: Path) -> IO[str]:
+    """A lock beside the file, held while it is open: SQLite's own locks would let two services write in turn."""
+    lock = path.with_name(path.name + ".lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise ServiceError(
+            str(path), "be held by one process", "a running detector", "Stop it, or give this one its own state.path"
+        ) from error
+    return lock

@@ -1,0 +1,195 @@
+"""The state file: what comes back, what is refused, what is bounded."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_occ.errors import DataError, ServiceError
+from stream_occ.pipeline import DeviceState
+from stream_occ.samples import Alert, Decision
+from stream_occ.store import APPLICATION_ID, SCHEMA_VERSION, Store, StoreLimits, Told
+from stream_occ.waveform import Waveform
+
+DAY_NS = 86_400 * 10**9
+ALERT = Alert("id-1", "w1", 0, 5, "pending", "warning", ("still", "again"), 4.5, "m1", {"n": 2, "peak": 4.5}, "anna")
+
+
+def told(seq: int = 0, *, alert_id: str = "id-1", told_ns: int = 10, waveform: Waveform | None = None) -> Told:
+    return Told(replace(ALERT, alert_id=alert_id, seq=seq), told_ns, waveform)
+
+
+def waveform(n: int = 3) -> Waveform:
+    return Waveform(7, 50.0, np.arange(6 * n, dtype=np.float32).reshape(n, 6) / 3)
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    """State with its last decision, open alert, history in order, and the signals bit for bit."""
+    path = tmp_path / "new" / "state.db"
+    store = Store(path)
+    state = DeviceState(n_windows=3, last=Decision("w1", 9, 1.25, 3.0, "normal", "m1"))
+    store.save({"w1": (state, ALERT), "w2": (DeviceState(), None)}, [told(0, waveform=waveform()), told(1)],
+               model_id="m1", now_ns=10)  # fmt: skip
+    store.close()
+    store = Store(path)
+    found = store.devices()
+    assert sorted(found) == ["w1", "w2"]
+    assert (found["w1"].model_id, found["w1"].open_alert) == ("m1", ALERT)
+    assert found["w1"].state is not None
+    assert (found["w1"].state.n_windows, found["w1"].state.last) == (3, state.last)
+    assert found["w2"].open_alert is None
+    assert store.history("w1") == [ALERT, replace(ALERT, seq=1)]
+    kept = store.waveform("id-1")
+    assert kept is not None
+    assert (kept[0], kept[1].t0_ns, kept[1].rate_hz) == (0, 7, 50.0)
+    np.testing.assert_array_equal(kept[1].values, waveform().values)
+    assert store.waveform("id-2") is None
+    store.close()
+
+
+def test_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    """It says who fell."""
+    Store(tmp_path / "state.db").close()
+    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_change_told_before_is_kept_as_it_was(tmp_path: Path) -> None:
+    """(alert_id, seq) is the change's name: a second one changes nothing."""
+    store = Store(tmp_path / "state.db")
+    store.save({}, [told(0)], model_id="m1", now_ns=10)
+    store.save({}, [Told(replace(ALERT, state="alarm"), 11)], model_id="m1", now_ns=11)
+    assert store.history("w1") == [ALERT]
+    store.close()
+
+
+def test_failed_save_leaves_all_as_it_was(tmp_path: Path) -> None:
+    """One transaction: a change that cannot be written takes the state beside it back too."""
+    store = Store(tmp_path / "state.db")
+    store._db.execute("CREATE TRIGGER no BEFORE INSERT ON alerts WHEN new.seq = 9 BEGIN SELECT RAISE(ABORT, 'no'); END")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.save({"w1": (DeviceState(), None)}, [told(9)], model_id="m1", now_ns=10)
+    assert store.devices() == {}
+    store.save({"w1": (DeviceState(), None)}, [told()], model_id="m1", now_ns=10)
+    assert list(store.devices()) == ["w1"]
+    store.close()
+
+
+def test_history_is_bounded_by_age_and_by_number(tmp_path: Path) -> None:
+    """The oldest go first; signals have a bound of their own."""
+    store = Store(tmp_path / "state.db", StoreLimits(keep_days=2, keep_changes=5, keep_waveforms=2))
+    for seq in range(8):
+        store.save({}, [told(seq, told_ns=seq, waveform=waveform())], model_id="m1", now_ns=seq)
+    assert [alert.seq for alert in store.history("w1")] == [3, 4, 5, 6, 7]
+    assert store._db.execute("SELECT seq FROM waveforms ORDER BY seq").fetchall() == [(6,), (7,)]
+    store.save({}, [told(0, alert_id="id-2", told_ns=3 * DAY_NS)], model_id="m1", now_ns=3 * DAY_NS)
+    assert [alert.alert_id for alert in store.history("w1")] == ["id-2"]
+    assert store.waveform("id-1") is None
+    store.close()
+
+
+def test_no_waveforms_where_none_are_wanted(tmp_path: Path) -> None:
+    """keep_waveforms 0."""
+    store = Store(tmp_path / "state.db", StoreLimits(keep_waveforms=0))
+    store.save({}, [told(waveform=waveform())], model_id="m1", now_ns=10)
+    assert store.waveform("id-1") is None
+    assert len(store.history("w1")) == 1
+    store.close()
+
+
+def test_forgotten_device_leaves_its_history(tmp_path: Path) -> None:
+    """Its state goes, what was told of it stays."""
+    store = Store(tmp_path / "state.db")
+    store.save({"w1": (DeviceState(), None)}, [told()], model_id="m1", now_ns=10)
+    store.forget(["w1"])
+    assert store.devices() == {}
+    assert len(store.history("w1")) == 1
+    store.close()
+
+
+def test_second_process_is_refused(tmp_path: Path) -> None:
+    """Two services that write one file in turn would undo each other's alerts."""
+    store = Store(tmp_path / "state.db")
+    with pytest.raises(ServiceError, match="held by one process; got a running detector"):
+        Store(tmp_path / "state.db")
+    store.close()
+    Store(tmp_path / "state.db").close()
+
+
+def foreign(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE music (title TEXT)")
+    db.close()
+
+
+def future(path: Path) -> None:
+    Store(path).close()
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    db.close()
+
+
+def torn(path: Path) -> None:
+    store = Store(path)
+    store.save({f"w{i}": (DeviceState(), None) for i in range(200)}, [], model_id="m1", now_ns=10)
+    store.close()
+    data = bytearray(path.read_bytes())
+    data[4096 : len(data) // 2] = bytes(len(data) // 2 - 4096)
+    path.write_bytes(data)
+
+
+def undecodable(path: Path) -> None:
+    store = Store(path)
+    store.save({"w1": (DeviceState(), None)}, [], model_id="m1", now_ns=10)
+    store._db.execute("UPDATE devices SET state = 'x'")
+    store.close()
+
+
+def read(path: Path) -> None:
+    store = Store(path)
+    try:
+        store.devices()
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "got"),
+    [
+        (lambda path: path.write_bytes(b"not a database, but long enough to be looked at" * 100), "not a database"),
+        (foreign, "another program's"),
+        (future, f"version {SCHEMA_VERSION + 1}"),
+        (torn, "malformed|Tree|Page"),
+        (undecodable, "device w1"),
+    ],
+)
+def test_damaged_and_foreign_files_are_refused_and_not_touched(tmp_path: Path, make: object, got: str) -> None:
+    """One line that names the file and what to do; the file is what it was."""
+    path = tmp_path / "state.db"
+    make(path)  # type: ignore[operator]
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=got) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert path.read_bytes() == before
+
+
+def test_state_of_another_version_is_no_damage(tmp_path: Path) -> None:
+    """Its open alert is given, its state is not."""
+    store = Store(tmp_path / "state.db")
+    store.save({"w1": (DeviceState(), ALERT)}, [], model_id="m1", now_ns=10)
+    store._db.execute("UPDATE devices SET format_version = 1, state = 'of old'")
+    [saved] = store.devices().values()
+    assert (saved.state, saved.open_alert) == (None, ALERT)
+    store.close()
+
+
+def test_mark_of_the_file_is_where_it_is_documented(tmp_path: Path) -> None:
+    """`file` and others can tell: four bytes at offset 68."""
+    Store(tmp_path / "state.db").close()
+    assert int.from_bytes((tmp_path / "state.db").read_bytes()[68:72]) == APPLICATION_ID
