@@ -111,7 +111,7 @@ def _figures(results: _Results) -> str:
 
 
 def _trade_off(axes: Any, results: _Results, hours: float, budget: float) -> None:
-    """One curve a method; no alarm at all is drawn at half an alarm in all hours, the log axis having no 0."""
+    """One curve a method, the first on top; no alarm is drawn at half an alarm in all hours: a log axis has no 0."""
     least = 0.5 / hours if hours > 0 else 0.5
     for n, (key, own) in enumerate(results):
         look = {"color": COLOURS[n % len(COLOURS)], "linestyle": ("-", "--", ":")[n // len(COLOURS) % 3]}
@@ -124,7 +124,7 @@ def _trade_off(axes: Any, results: _Results, hours: float, budget: float) -> Non
             axes.plot(*zip(*points, strict=True), marker=".", label=label(key), **look)
         rate, flagged = own.figures["false_alarms_per_hour"].value, own.figures["fall_sensitivity"].value
         if rate is not None and flagged is not None:
-            axes.plot(max(rate, least), 100 * flagged, "D", color=look["color"], markeredgecolor="black", markersize=8)
+            axes.plot(max(rate, least), 100 * flagged, "D", color=look["color"], mec="black", ms=8, zorder=9 - n)
     if budget > 0:
         axes.axvline(budget, color="black", linestyle=":", linewidth=1)
     axes.set_xscale("log")

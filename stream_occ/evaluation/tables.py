@@ -31,7 +31,7 @@ def summary_line(evaluation: Evaluation) -> str:
     """What was evaluated, in one line."""
     source = "" if evaluation.train_dataset is None else f" (trained on {evaluation.train_dataset})"
     return (
-        f"{evaluation.dataset}{source}: {evaluation.n_recordings} recordings of {evaluation.n_people} people, "
+        f"{evaluation.dataset}{source}: {evaluation.n_recordings} recordings of {_people(evaluation)}, "
         f"{evaluation.n_falls} falls, {evaluation.adl_hours:.2f} h of normal activity, "
         f"{evaluation.n_unscored} too short to score, seed {evaluation.seed}"
     )
@@ -50,9 +50,8 @@ def ordered_results(evaluation: Evaluation) -> list[tuple[str, MethodResult]]:
 
 def warning_lines(evaluation: Evaluation) -> list[str]:
     """What must be said beside the figures: too few people for intervals, methods that peak acceleration beats."""
-    n = evaluation.n_people
-    few = f"{n} {'person' if n == 1 else 'people'} tested: an interval over so few is too narrow, and may be missing"
-    return [*([few] if n < FEW_PEOPLE else []), *loss_lines(evaluation)]
+    few = f"{_people(evaluation)} tested: an interval over so few is too narrow, and may be missing"
+    return [*([few] if evaluation.n_people < FEW_PEOPLE else []), *loss_lines(evaluation)]
 
 
 def loss_lines(evaluation: Evaluation) -> list[str]:
@@ -72,6 +71,10 @@ def loss_lines(evaluation: Evaluation) -> list[str]:
             alarms = f"{own.n_false_alarms} and {peak.n_false_alarms} false alarms"
             lines.append(f"{key} loses to {PEAK_KEY}: {', '.join(lost)} (with {alarms})")
     return lines
+
+
+def _people(evaluation: Evaluation) -> str:
+    return f"{evaluation.n_people} {'person' if evaluation.n_people == 1 else 'people'}"
 
 
 def _table(
