@@ -1,167 +1,626 @@
-"""The first event engine: when an alert is raised, grown, resolved, re-opened."""
+"""The event engine: every cell of its table, and falls, recoveries, silences and people's acts as stories."""
+
+from dataclasses import replace
 
 import pytest
 
-from stream_occ.events import EventPolicy, EventState, push
-from stream_occ.samples import Decision
+from stream_occ.alert_table import TABLE, Turn
+from stream_occ.events import EventPolicy, EventState, Observation, push
+from stream_occ.samples import NS_PER_S, Decision
+from tests.unit.event_player import LYING, POLICY, UP, Player
 
-S = 1_000_000_000
-POLICY = EventPolicy(k=2, n=3, clear_after_s=10.0, refractory_s=30.0)
+S = NS_PER_S
+
+NOTHING: list[tuple[str, ...]] = []
+DENIED = [("false_alarm", "feedback_false_alarm")]
+CANCELLED = [("cancelled", "cancel")]
+CLEARED = [("resolved", "all_clear")]
+TAKEN = [("acknowledged", "ack")]
+AGAIN = [("alarm", "k_of_n", "again")]
+CHECKING = ("checking", "k_of_n")
+# What each state makes of each signal, written down from the specification: the changes told, None where refused.
+# Windows are upright and in motion, and more than refractory_s and merge_s after the last change.
+EXPECTED = {
+    ("normal", "burst"): [("suspected", "k_of_n")],
+    ("normal", "flagged"): NOTHING,
+    ("normal", "normal"): NOTHING,
+    ("normal", "untrusted"): NOTHING,
+    ("normal", "due"): NOTHING,
+    ("normal", "ack"): None,
+    ("normal", "cancel"): None,
+    ("normal", "false_alarm"): DENIED,
+    ("normal", "fall"): [("resolved", "feedback_fall")],
+    ("suspected", "burst"): [CHECKING],
+    ("suspected", "flagged"): [CHECKING, ("expired", "moving")],
+    ("suspected", "normal"): [CHECKING, ("expired", "moving")],
+    ("suspected", "untrusted"): [CHECKING],
+    ("suspected", "due"): [("pending", "no_data")],
+    ("suspected", "ack"): None,
+    ("suspected", "cancel"): CANCELLED,
+    ("suspected", "false_alarm"): DENIED,
+    ("suspected", "fall"): [("suspected", "feedback_fall")],
+    ("checking", "burst"): NOTHING,
+    ("checking", "flagged"): [("expired", "moving")],
+    ("checking", "normal"): [("expired", "moving")],
+    ("checking", "untrusted"): NOTHING,
+    ("checking", "due"): [("pending", "no_data")],
+    ("checking", "ack"): None,
+    ("checking", "cancel"): CANCELLED,
+    ("checking", "false_alarm"): DENIED,
+    ("checking", "fall"): [("checking", "feedback_fall")],
+    ("pending", "burst"): [("pending", "k_of_n", "again")],
+    ("pending", "flagged"): NOTHING,
+    ("pending", "normal"): NOTHING,
+    ("pending", "untrusted"): NOTHING,
+    ("pending", "due"): [("alarm", "countdown")],
+    ("pending", "ack"): TAKEN,
+    ("pending", "cancel"): CANCELLED,
+    ("pending", "false_alarm"): DENIED,
+    ("pending", "fall"): [("pending", "feedback_fall")],
+    ("alarm", "burst"): AGAIN,
+    ("alarm", "flagged"): NOTHING,
+    ("alarm", "normal"): NOTHING,
+    ("alarm", "untrusted"): NOTHING,
+    ("alarm", "due"): [("alarm", "repeat")],
+    ("alarm", "ack"): TAKEN,
+    ("alarm", "cancel"): CLEARED,
+    ("alarm", "false_alarm"): DENIED,
+    ("alarm", "fall"): [("alarm", "feedback_fall")],
+    ("acknowledged", "burst"): AGAIN,
+    ("acknowledged", "flagged"): NOTHING,
+    ("acknowledged", "normal"): NOTHING,
+    ("acknowledged", "untrusted"): NOTHING,
+    ("acknowledged", "due"): NOTHING,
+    ("acknowledged", "ack"): None,
+    ("acknowledged", "cancel"): CLEARED,
+    ("acknowledged", "false_alarm"): DENIED,
+    ("acknowledged", "fall"): [("acknowledged", "feedback_fall")],
+}
 
 
-def play(flags, policy=POLICY, start_s=0.0, state=None, hop_s=1.0):
-    """Alerts (second, state, seq, alert) that a row of windows makes, and the last state.
-
-    0 is a normal window, 1 one flagged with score 2.0, anything else one flagged with that score.
-    """
-    state, made = state or EventState(), []
-    for i, flag in enumerate(flags):
-        t_ns = int((start_s + i * hop_s) * S)
-        score = {0: 0.5, 1: 2.0}.get(flag, flag)
-        decision = Decision("dev", t_ns, score, 1.0, "outlier" if flag else "normal", "m")
-        state, alert = push(state, decision, policy)
-        if alert is not None:
-            made.append((t_ns / S, alert.state, alert.seq, alert))
-    return made, state
-
-
-def test_k_of_n_flagged_windows_raise_one_alarm():
-    """Two flags within three windows raise; further flags grow the same alert."""
-    made, state = play([0, 1, 0, 1, 1, 1])
-    assert [(t, s, n) for t, s, n, _ in made] == [(3.0, "alarm", 0)]
-    assert state.alert.n_flagged == 4
+def brought_to(name):
+    """A player whose engine is in the state; normal is that after an alert that a person has closed."""
+    player = Player().walk(5).hit()
+    if name == "suspected":
+        return player
+    player.walk(0.5)
+    if name == "checking":
+        return player
+    player.wait(16)
+    if name == "pending":
+        return player
+    player.wait(30)
+    if name == "acknowledged":
+        assert player.act("ack") is None
+    elif name == "normal":
+        assert player.act("cancel") is None
+    return player
 
 
-@pytest.mark.parametrize("flags", [[1, 0, 0, 1, 0, 0, 1], [0] * 20])
-def test_fewer_than_k_of_n_raise_nothing(flags):
-    """Flags further apart than n windows never add up."""
-    assert play(flags)[0] == []
+def test_table_has_every_pair_and_no_other():
+    """6 states and 9 signals."""
+    assert set(TABLE) == set(EXPECTED)
+    assert len(EXPECTED) == 54
 
 
-def test_alarm_resolves_after_quiet_and_not_before():
-    """Ten seconds after the last flagged window, and only by a normal window that comes then."""
-    made, _ = play([1, 1] + [0] * 12)
-    assert [(t, s, n) for t, s, n, _ in made] == [(1.0, "alarm", 0), (11.0, "resolved", 1)]
+@pytest.mark.parametrize(("state", "signal"), sorted(EXPECTED))
+def test_every_state_makes_of_every_signal_what_is_written_down(state, signal):
+    """Reasons included; what is not told keeps its state."""
+    player = brought_to(state)
+    assert player.state.state == state
+    t_ns = round((player.t_s + 100) * S)
+    label = "outlier" if signal in ("burst", "flagged") else "normal"
+    seen = Observation(Decision("dev", t_ns, 2.0, 1.0, label, "m"), "dev", t_ns)
+    turn = Turn(POLICY, t_ns, None if signal in ("due", "ack", "cancel", "false_alarm", "fall") else seen)
+    after = TABLE[state, signal](replace(player.state, recent=((t_ns, 2.0, UP),)), turn)
+    if EXPECTED[state, signal] is None:
+        assert after is None
+        assert turn.told == []
+        return
+    told = [(alert.state, *alert.reasons) for alert in turn.told]
+    assert told == EXPECTED[state, signal]
+    closed = {"expired": "normal", "cancelled": "normal", "resolved": "normal", "false_alarm": "normal"}
+    assert after.state == (closed.get(told[-1][0], told[-1][0]) if told else state)
 
 
-def test_silent_device_leaves_its_alert_open():
-    """Without samples nothing clears: the state after the alarm is still alarm."""
-    _, state = play([1, 1])
-    assert state.state == "alarm"
+# ---------------------------------------------------------------- falls and recoveries
 
 
-def test_burst_soon_after_resolution_reopens_the_same_alert():
-    """Within refractory_s of the last flag it is the same fall: same id, next seq, and it is published."""
-    made, state = play([1, 1] + [0] * 12)
-    again, _ = play([1, 1], start_s=25.0, state=state)
-    assert [(s, n) for _, s, n, _ in again] == [("alarm", 2)]
-    assert again[0][3].alert_id == made[0][3].alert_id
-    assert again[0][3].reasons == ("k_of_n", "reopened")
+def test_fall_and_lying_still_is_an_alarm():
+    """Turned by 90 degrees and still is pending at the first still window; half a minute later it is an alarm."""
+    player = Player().walk(5).hit().lie(40)
+    assert player.told == [
+        (5.5, "suspected", "k_of_n"),
+        (6.0, "checking", "k_of_n"),
+        (6.0, "pending", "posture"),
+        (36.0, "alarm", "countdown"),
+    ]
+    assert [alert.severity for alert in player.alerts] == ["info", "warning", "warning", "critical"]
+    assert [alert.seq for alert in player.alerts] == [0, 1, 2, 3]
+    assert {alert.alert_id for alert in player.alerts} == {player.alerts[0].alert_id}
 
 
-def test_reopened_alert_counts_every_flagged_window_of_the_new_burst():
-    """Two flags before the resolution and two that re-open it are four, and the highest of all four is the peak."""
-    _, state = play([3.0, 1] + [0] * 12)
-    again, _ = play([5.0, 4.0], start_s=25.0, state=state)
-    evidence = again[0][3].evidence
+def test_fall_and_sitting_still_against_a_wall_is_pending_after_still_s():
+    """Posture as before: two seconds of stillness, all of them after the burst at 5.5 s."""
+    assert Player().walk(5).hit().sit(3).told[-1] == (7.5, "pending", "still")
+
+
+def test_stillness_is_measured_by_stamps():
+    """Windows 2 s apart: the second that ends the first still window counts, 7.0 - 1.0 to 9.0 are 3 s."""
+    assert Player(hop_s=2.0).walk(4).hit().sit(8).told[-1] == (10.0, "pending", "still")
+
+
+def test_moving_in_between_begins_stillness_anew():
+    """1.5 s still, half a second of motion, 1.5 s still are no 2 s; nor does stillness bridge a hole of 6 s."""
+    player = Player().walk(5).hit().sit(1.5).walk(0.5).sit(1.0)
+    assert player.state.state == "checking"
+    assert Player().walk(5).hit().sit(1).away(6).sit(0.5).state.state == "checking"
+
+
+def test_stumble_and_walking_on_expires():
+    """30 s of motion, upright: told as over, and nobody was called."""
+    player = Player().walk(5).hit().walk(40)
+    assert player.told == [
+        (5.5, "suspected", "k_of_n"),
+        (6.0, "checking", "k_of_n"),
+        (35.5, "expired", "moving"),
+    ]
+    assert player.state.state == "normal"
+
+
+def test_moving_on_the_floor_is_not_recovered():
+    """In motion for 30 s, but turned by 90 degrees: pending."""
+    assert Player().walk(5).hit().walk(40, after=LYING).told[-1] == (35.5, "pending", "not_recovered")
+
+
+def test_unknown_posture_at_the_end_of_the_check_is_not_recovered():
+    """What is not known is no reason to go back to normal."""
+    assert Player().walk(5).hit(before=None).walk(40).told[-1] == (35.5, "pending", "not_recovered")
+
+
+def test_still_at_the_end_of_the_check_is_waited_for():
+    """Standing still for a moment when the check ends: decided when still_s is over, or by the next step."""
+    player = Player().walk(5).hit().walk(29).sit(1.0)
+    assert player.state.state == "checking"
+    assert player.walk(0.5).told[-1] == (36.0, "expired", "moving")
+
+
+def test_posture_is_told_against_the_time_before_the_first_flagged_window():
+    """A wearer who lay when it began and still lies has not turned: stillness alone decides, after 2 s."""
+    player = Player().lie(5).hit(before=LYING, after=LYING).lie(4)
+    assert player.told[-1] == (7.5, "pending", "still")
+    assert player.alerts[-1].evidence["posture_deg"] == 0.0
+
+
+def test_burst_in_the_check_begins_it_anew_up_to_max_check_s():
+    """A hit each 20 s: the check ends 120 s after 5.5 s and not 30 s after the last one."""
+    player = Player().walk(5).hit()
+    for _ in range(7):
+        player.walk(19.5).hit()
+    assert [told for told in player.told if told[1] == "expired"] == [(125.5, "expired", "moving")]
+    assert Player().walk(5).hit().walk(19.5).hit().walk(40).told[-1] == (55.5, "expired", "moving")
+
+
+# ---------------------------------------------------------------- what cannot be seen
+
+
+def test_device_that_dies_in_the_fall_is_an_alarm():
+    """Nothing comes after the burst: pending 10 s later, alarm after the countdown, both at their own stamps."""
+    player = Player().walk(5).hit().wait(14.9)
+    assert player.state.state == "suspected"
+    player.wait(0.1)
+    assert player.told[-1] == (15.5, "pending", "no_data")
+    assert player.wait(30).told[-1] == (45.5, "alarm", "countdown")
+
+
+def test_silence_is_the_same_where_a_later_window_ends_it():
+    """No tick, a window after a minute: the same changes at the same stamps as with ticks."""
+    waited = Player().walk(5).hit().walk(0.5).wait(15).wait(30).wait(14)
+    came_back = Player().walk(5).hit().walk(0.5).away(59).walk(0.5)
+    assert waited.told == came_back.told
+    assert [told[0] for told in waited.told] == [5.5, 6.0, 16.0, 46.0]
+
+
+def test_dropout_after_the_impact_is_evidence():
+    """Windows that cannot be scored for 10 s after the last trusted one: pending, never normal."""
+    player = Player().walk(5).hit().walk(3).blind(12)
+    assert player.told[-1] == (18.5, "pending", "unscorable")
+    assert player.walk(300).state.state == "alarm"
+
+
+def test_untrusted_still_windows_are_no_stillness():
+    """A stuck sensor looks still; it is silence that it is taken for."""
+    player = Player().walk(5).hit().blind(5, is_still=True)
+    assert player.state.state == "checking"
+
+
+def test_check_is_never_ended_by_an_untrusted_window():
+    """The check is over at 35.5 s while nothing can be seen: what decides is the silence since 33.5 s."""
+    player = Player().walk(5).hit().walk(28).blind(9.5)
+    assert player.state.state == "checking"
+    assert player.blind(1).told[-1] == (43.5, "pending", "unscorable")
+
+
+# ---------------------------------------------------------------- people
+
+
+def test_wearer_cancels_the_countdown():
+    """No alarm; who did it is told."""
+    player = Player().walk(5).hit().lie(5)
+    assert player.act("cancel", by="anna", after_s=1) is None
+    assert player.told[-1] == (11.5, "cancelled", "cancel")
+    assert (player.alerts[-1].by, player.alerts[-1].severity) == ("anna", "info")
+    assert player.lie(60).told[-1] == (11.5, "cancelled", "cancel")
+
+
+def test_acknowledged_alarm_is_not_repeated_and_resolves_after_quiet():
+    """300 s of normal windows in which the wearer moves."""
+    player = Player().walk(5).hit().lie(30.5)
+    assert player.act("ack") is None
+    player.walk(299)
+    assert player.state.state == "acknowledged"
+    assert player.walk(2).told[-2:] == [(36.0, "acknowledged", "ack"), (336.0, "resolved", "quiet")]
+
+
+def test_acknowledged_alert_of_a_wearer_who_does_not_move_stays_open():
+    """Lying still for an hour is no recovery; one step at the end is."""
+    player = Player().walk(5).hit().lie(30.5)
+    player.act("ack")
+    assert player.lie(3600).state.state == "acknowledged"
+    assert player.walk(0.5).state.state == "normal"
+
+
+def test_silence_is_no_quiet():
+    """A window vouches for 5 s at most: 100 windows a minute apart are 500 s, not 6000."""
+    player = Player().walk(5).hit().lie(30.5)
+    player.act("ack")
+    player.hop_s = 60.0
+    player.walk(59 * 60)
+    assert player.state.state == "acknowledged"
+    player.walk(60)
+    assert player.state.state == "normal"
+
+
+def test_alarm_never_ends_by_itself():
+    """A day of normal life later it is still an alarm, told each minute, no more urgent than level 3."""
+    player = Player().walk(5).hit().lie(31).walk(86_400)
+    alarms = [alert for alert in player.alerts if alert.state == "alarm"]
+    assert player.state.state == "alarm"
+    assert [alert.t_ns // S for alert in alarms] == [36 + 60 * i for i in range(1441)]
+    assert [alert.evidence["level"] for alert in alarms[:5]] == [1, 2, 3, 3, 3]
+    assert {alert.reasons for alert in alarms[1:]} == {("repeat",)}
+
+
+def test_repeats_that_nobody_was_there_to_tell_are_not_all_made_up_for():
+    """Ten hours later the last ten of 600 are told."""
+    player = Player().walk(5).hit().lie(31).wait(36_000)
+    repeats = [told for told in player.told if told[2] == "repeat"]
+    assert len(repeats) == 10
+    assert repeats[-1][0] == 36 + 60 * 600 - 60
+
+
+def test_all_clear_resolves_an_alarm():
+    """Cancel of an alarm is the word of a person that it is over."""
+    player = Player().walk(5).hit().lie(31)
+    assert player.act("cancel") is None
+    assert player.told[-1] == (36.5, "resolved", "all_clear")
+
+
+@pytest.mark.parametrize("name", ["suspected", "checking", "pending", "alarm", "acknowledged"])
+def test_false_alarm_closes_any_open_alert(name):
+    """By the word of a person."""
+    player = brought_to(name)
+    assert player.act("feedback", verdict="false_alarm") is None
+    assert player.told[-1][1:] == ("false_alarm", "feedback_false_alarm")
+    assert player.state.state == "normal"
+
+
+def test_feedback_is_taken_for_the_last_alert_after_it_closed():
+    """A fall is told with the same state, a false alarm changes it, once."""
+    player = Player().walk(5).hit().walk(40)
+    alert_id = player.alerts[0].alert_id
+    assert player.act("feedback", verdict="fall", alert_id=alert_id) is None
+    assert player.act("feedback", verdict="false_alarm", alert_id=alert_id) is None
+    assert player.act("feedback", verdict="false_alarm", alert_id=alert_id) == "not_in_this_state"
+    assert [(alert.state, alert.seq) for alert in player.alerts[-2:]] == [("expired", 3), ("false_alarm", 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "alert_id", "refusal"),
+    [
+        ("normal", "ack", None, "no_open_alert"),
+        ("normal", "cancel", "x", "no_open_alert"),
+        ("alarm", "ack", "x", "other_alert"),
+        ("checking", "ack", None, "not_in_this_state"),
+        ("acknowledged", "ack", None, "not_in_this_state"),
+        ("alarm", "feedback", None, "no_verdict"),
+    ],
+)
+def test_act_that_has_no_sense_is_refused_with_its_reason(name, kind, alert_id, refusal):
+    """And changes nothing."""
+    player = brought_to(name)
+    before = player.state, list(player.alerts)
+    assert player.act(kind, alert_id=alert_id) == refusal
+    assert (player.state, player.alerts) == before
+
+
+def test_act_on_a_device_without_any_alert_is_refused():
+    """Feedback too."""
+    assert Player().walk(5).act("feedback", verdict="fall") == "no_open_alert"
+
+
+def test_act_is_stamped_no_earlier_than_the_last_change():
+    """The alarm stands at 36.0 s; an acknowledgement that says 20 s is told at 36.0 s."""
+    player = Player().walk(5).hit().lie(31)
+    player.act("ack", after_s=-16.5)
+    assert player.told[-1] == (36.0, "acknowledged", "ack")
+
+
+# ---------------------------------------------------------------- one alert, or another
+
+
+def test_overlapping_flagged_windows_make_one_alert():
+    """Ten windows that hold the same impact: one suspicion, one pending, ten flagged windows counted."""
+    player = Player().walk(5).hit(10, after=LYING, is_still=True)
+    assert [told[1] for told in player.told] == ["suspected", "checking", "pending"]
+    assert player.state.alert.n_flagged == 10
+
+
+def test_second_fall_in_an_open_alert_is_told_and_does_not_lengthen_the_countdown():
+    """refractory_s 5: told at 15.0 s; the alarm comes 30 s after 6.0 s all the same, and again after the next."""
+    player = Player(replace(POLICY, refractory_s=5.0)).walk(5).hit().lie(8.5).hit().lie(25).hit().lie(1)
+    assert player.told[2:] == [
+        (6.0, "pending", "posture"),
+        (14.5, "pending", "k_of_n", "again"),
+        (36.0, "alarm", "countdown"),
+    ]
+    player.lie(10).hit()
+    assert player.told[-1] == (51.5, "alarm", "k_of_n", "again")
+
+
+def test_fall_after_an_acknowledgement_is_an_alarm_again():
+    """Later than refractory_s after a person took it: same alert, level 1, repeated again."""
+    player = Player().walk(5).hit().lie(31)
+    player.act("ack")
+    player.walk(61).hit().wait(65)
+    assert [alert.reasons for alert in player.alerts[-2:]] == [("k_of_n", "again"), ("repeat",)]
+    assert [alert.state for alert in player.alerts[-2:]] == ["alarm", "alarm"]
+    assert len({alert.alert_id for alert in player.alerts}) == 1
+
+
+def test_burst_just_after_an_acknowledgement_is_told_without_an_alarm():
+    """Helping somebody up is a burst: told once, for the rest of it is the same; the person is there."""
+    player = Player().walk(5).hit().lie(31)
+    player.act("ack")
+    player.walk(20).hit(6)
+    assert player.told[-1] == (57.0, "acknowledged", "k_of_n", "again")
+    assert player.state.state == "acknowledged"
+
+
+def test_windows_that_overlap_a_cancelled_alert_raise_nothing_and_a_later_burst_does():
+    """For merge_s = 6 s the impact is still in the windows; a burst after that is another fall with its own id."""
+    player = Player().walk(5).hit().lie(1)
+    player.act("cancel")
+    n_told = len(player.alerts)
+    player.hit(11)
+    assert len(player.alerts) == n_told
+    player.hit()
+    assert player.told[n_told:] == [(12.5, "suspected", "k_of_n")]
+    assert player.alerts[-1].alert_id != player.alerts[0].alert_id
+    assert player.alerts[-1].seq == 0
+
+
+def test_fall_between_two_overlaps_is_not_swallowed():
+    """A cancelled alert whose last flag is 20 s old overlaps nothing: a burst a second after the cancel is new."""
+    player = Player().walk(5).hit().lie(20)
+    player.act("cancel")
+    assert player.walk(1).hit().told[-1] == (27.0, "suspected", "k_of_n")
+
+
+def test_burst_soon_after_it_expired_opens_the_same_alert_again():
+    """Within refractory_s: the next seq, checked as any other; later it is a new one."""
+    player = Player().walk(5).hit().walk(40).hit().lie(1)
+    assert [alert.seq for alert in player.alerts] == [0, 1, 2, 3, 4, 5]
+    assert player.told[3] == (46.0, "suspected", "k_of_n", "reopened")
+    assert player.told[5] == (46.5, "pending", "posture")
+    assert len({alert.alert_id for alert in player.alerts}) == 1
+    later = Player().walk(5).hit().walk(40 + 60).hit()
+    assert (later.alerts[-1].seq, later.alerts[-1].reasons) == (0, ("k_of_n",))
+
+
+def test_reopened_alert_counts_every_flagged_window_once():
+    """One before, one that the closed alert did not see (k = 2 of 4), one that re-opens: peak of all three."""
+    policy = EventPolicy(k=2, n=4, check_s=2.0)
+    player = Player(policy).walk(5).hit(2, score=3.0).walk(2.5).hit(score=5.0).walk(0.5).hit()
+    assert [told[1] for told in player.told] == ["suspected", "checking", "expired", "suspected"]
+    evidence = player.alerts[-1].evidence
     assert (evidence["n_flagged_windows"], evidence["peak_score"]) == (4, 5.0)
-    assert (evidence["t_first_flagged_ns"], evidence["t_last_flagged_ns"]) == (0, 26 * S)
 
 
-def test_window_that_grew_the_alert_is_not_counted_again_when_it_reopens():
-    """A single flag before the resolution, in the same three windows as the one that re-opens: 2 + 1 + 1 are four."""
-    policy = EventPolicy(k=2, n=3, clear_after_s=4.0, refractory_s=30.0)
-    made, _ = play([1, 1, 0, 0, 0, 1, 0, 1], policy=policy)
-    assert [(t, s, a.evidence["n_flagged_windows"]) for t, s, _, a in made] == [
-        (1.0, "alarm", 2),
-        (6.0, "resolved", 3),
-        (7.0, "alarm", 4),
+@pytest.mark.parametrize("kind", ["cancel", "feedback"])
+def test_what_a_person_closed_is_not_opened_again(kind):
+    """A burst ten seconds later is a new alert."""
+    player = Player().walk(5).hit().walk(1)
+    assert player.act(kind, verdict="false_alarm" if kind == "feedback" else None) is None
+    player.walk(10).hit()
+    assert (player.alerts[-1].state, player.alerts[-1].seq) == ("suspected", 0)
+
+
+# ---------------------------------------------------------------- history, mute, learning, not worn
+
+
+def test_burst_that_comes_too_late_is_told_as_history():
+    """Suspected and expired at once, as a warning; the windows that overlap it and its check tell nothing more."""
+    player = Player().walk(5, is_live=False).hit(10, is_live=False).lie(60, is_live=False)
+    assert player.told == [(5.5, "suspected", "k_of_n", "historical"), (5.5, "expired", "historical")]
+    assert {alert.severity for alert in player.alerts} == {"warning"}
+
+
+def test_live_windows_of_a_historical_burst_open_it_again():
+    """A fall at the border is not lost to it."""
+    player = Player().walk(5, is_live=False).hit(2, is_live=False).hit().lie(1)
+    assert player.told[2:] == [
+        (6.5, "suspected", "k_of_n", "reopened"),
+        (7.0, "checking", "k_of_n"),
+        (7.0, "pending", "posture"),
     ]
 
 
-def test_peak_is_the_highest_score_of_the_burst_that_raised():
-    """The first of the two flagged windows scored higher than the one that completed k of n."""
-    alert = play([7.0, 0, 3.0])[0][0][3]
-    assert (alert.evidence["peak_score"], alert.score) == (7.0, 3.0)
+def test_event_that_was_live_when_it_began_stays_live():
+    """Its later windows come late over a bad link: pending and alarm all the same."""
+    assert Player().walk(5).hit().lie(31, is_live=False).told[-1] == (36.0, "alarm", "countdown")
 
 
-def test_burst_long_after_resolution_is_a_new_alert():
-    """Beyond refractory_s the id is new and seq starts at 0."""
-    made, state = play([1, 1] + [0] * 12)
-    again, _ = play([1, 1], start_s=60.0, state=state)
-    assert [(s, n) for _, s, n, _ in again] == [("alarm", 0)]
-    assert again[0][3].alert_id != made[0][3].alert_id
+def test_muted_alert_goes_its_way_marked():
+    """Ten minutes of quiet: the fall is told with muted 1 and the severity that it has; after them with 0."""
+    player = Player().walk(5)
+    assert player.act("mute", minutes=1) is None
+    player.hit().lie(100)
+    assert [told[1] for told in player.told] == ["suspected", "checking", "pending", "alarm", "alarm"]
+    assert [alert.evidence["muted"] for alert in player.alerts] == [1, 1, 1, 1, 0]
+    assert player.alerts[3].severity == "critical"
+
+
+def test_mute_is_an_hour_at_most_a_day_and_can_be_taken_back():
+    """Of the device's clock."""
+    player = Player().walk(5)
+    player.act("mute")
+    assert (player.state.is_muted(3604 * S), player.state.is_muted(3605 * S)) == (True, False)
+    player.act("mute", minutes=1e9)
+    assert (player.state.is_muted(86_404 * S), player.state.is_muted(86_405 * S)) == (True, False)
+    assert player.act("unmute") is None
+    assert not player.state.is_muted(5 * S)
+
+
+def test_while_learning_alerts_are_told_marked_and_not_escalated():
+    """learning_s 100: the first fall ends at its deadline, the second, whose deadline is later, is an alarm."""
+    player = Player(replace(POLICY, learning_s=100.0)).walk(5).hit().lie(31).walk(50).hit().lie(31)
+    assert player.told[:4] == [
+        (5.5, "suspected", "k_of_n", "learning"),
+        (6.0, "checking", "k_of_n", "learning"),
+        (6.0, "pending", "posture", "learning"),
+        (36.0, "expired", "countdown", "learning"),
+    ]
+    assert player.told[-1] == (117.5, "alarm", "countdown")
+
+
+def test_device_without_any_motion_is_not_worn_until_it_moves():
+    """600 s in which nothing exceeds the sensor's noise."""
+    player = Player().walk(5)._repeat(600, 0.5, is_still=True, is_motionless=True)
+    assert not player.state.is_not_worn
+    player.sit(0.5, is_motionless=True)
+    assert player.state.is_not_worn
+    assert not player.walk(0.5).state.is_not_worn
+
+
+def test_burst_while_not_worn_raises():
+    """Nothing depends on it."""
+    player = Player().sit(700, is_motionless=True).hit()
+    assert (player.told[-1][1], player.state.is_not_worn) == ("suspected", False)
+
+
+def test_wearer_who_cannot_move_is_not_taken_for_a_device_without_one():
+    """Not in an open alert, and not within not_worn_guard_s = 900 s of its last flagged window."""
+    player = Player().walk(5).hit().lie(31)
+    assert not player.lie(3600, is_motionless=True).state.is_not_worn
+    player = Player().walk(5).hit().walk(40).sit(850, is_motionless=True)
+    assert not player.state.is_not_worn
+    assert player.sit(20, is_motionless=True).state.is_not_worn
+
+
+# ---------------------------------------------------------------- clocks, memory, evidence
+
+
+def test_clock_set_back_moves_deadlines_with_it():
+    """10 s into a countdown the clock goes back by a day: 20 s are left."""
+    player = Player(start_s=100_000.0).walk(5).hit().lie(10.5)
+    player.t_s = 1000.0
+    assert player.lie(19.5).state.state == "pending"
+    assert player.lie(1).state.state == "alarm"
+
+
+def test_clock_set_back_again_and_again_does_not_keep_a_countdown_from_ending():
+    """A device that starts anew every 5 s, each time at the same stamp: each of its windows is 5 s of time."""
+    player = Player().walk(5).hit().lie(0.5)
+    for _ in range(7):
+        seen = Observation(None, "dev", 5 * S, t_start_ns=0)
+        player._take(push(player.state, seen, player.policy))
+    assert player.state.state == "alarm"
+
+
+def test_clock_set_back_gives_another_id_for_the_same_stamp():
+    """Two falls at 5.5 s on two clocks are two alerts."""
+    player = Player().walk(5).hit()
+    player.act("cancel")
+    player.t_s = -20.0
+    player.walk(25).hit()
+    assert len({alert.alert_id for alert in player.alerts}) == 2
+    assert player.alerts[-1].t_ns == player.alerts[0].t_ns
+
+
+def test_k_of_n_flagged_windows_are_a_burst_and_fewer_are_not():
+    """2 of 3: flags three windows apart never add up; a hole and untrusted windows between do not part them."""
+    policy = EventPolicy(k=2, n=3)
+    assert Player(policy).walk(5).hit().walk(1).hit().walk(1).hit().told == []
+    assert Player(policy).walk(5).hit().walk(0.5).hit().told == [(6.5, "suspected", "k_of_n")]
+    assert Player(policy).walk(5).hit().blind(3).away(5).hit().told == [(14.0, "suspected", "k_of_n")]
 
 
 def test_flag_from_before_a_long_silence_does_not_count():
     """Taking the device off yesterday and putting it on today is no burst."""
-    _, state = play([1])
-    made, _ = play([1], start_s=86_400.0, state=state)
-    assert made == []
+    assert Player(EventPolicy(k=2, n=3)).hit().away(86_400).hit().told == []
 
 
-def test_flags_across_a_short_gap_still_add_up():
-    """A dropout between two flagged windows does not make the engine look away."""
-    _, state = play([1])
-    made, _ = play([1], start_s=5.0, state=state)
-    assert [s for _, s, _, _ in made] == ["alarm"]
-
-
-def test_alert_id_is_the_same_for_the_same_data():
-    """Replaying a recording gives the same ids: receivers can drop doubles."""
-    assert play([1, 1])[0][0][3] == play([1, 1])[0][0][3]
+def test_without_check_and_countdown_a_burst_is_an_alarm():
+    """All three changes at the stamp of the burst."""
+    player = Player(EventPolicy(k=1, n=1, check=False, countdown_s=0.0)).walk(5).hit()
+    assert player.told == [(5.5, "suspected", "k_of_n"), (5.5, "pending", "k_of_n"), (5.5, "alarm", "countdown")]
 
 
 def test_alert_carries_its_evidence():
-    """Flagged windows, peak, threshold and instants are in the alert."""
-    alert = play([0, 1, 1])[0][0][3]
+    """Numbers alone: what was flagged, how high, where it stands, what was seen since."""
+    player = Player(EventPolicy(k=2, n=3)).walk(5).hit(score=7.0).hit(score=3.0).walk(1).lie(0.5)
+    alert = player.alerts[-1]
     assert alert.evidence == {
         "n_flagged_windows": 2,
-        "peak_score": 2.0,
+        "peak_score": 7.0,
         "threshold": 1.0,
-        "t_first_flagged_ns": 1 * S,
-        "t_last_flagged_ns": 2 * S,
+        "t_first_flagged_ns": 5_500_000_000,
+        "t_last_flagged_ns": 6 * S,
+        "level": 0,
+        "muted": 0,
+        "posture_deg": 90.0,
+        "still_s": 1.0,
+        "t_deadline_ns": 37_500_000_000,
     }
-    assert (alert.severity, alert.score, alert.model_id) == ("critical", 2.0, "m")
+    assert (alert.score, alert.model_id, alert.by, alert.device_id) == (0.5, "m", "", "dev")
 
 
-def test_clock_set_back_does_not_keep_an_alert_open_for_good():
-    """Quiet is counted anew on the new clock instead of waiting for the old one to be caught up."""
-    _, state = play([1, 1], start_s=100_000.0)
-    made, _ = play([0] * 15, start_s=0.0, state=state)
-    assert [(t, s) for t, s, _, _ in made] == [(10.0, "resolved")]
+def test_same_data_give_the_same_alerts():
+    """Ids included: receivers can drop doubles."""
+    assert Player().walk(5).hit().lie(60).alerts == Player().walk(5).hit().lie(60).alerts
 
 
-def test_second_fall_in_an_open_alert_is_told() -> None:
-    """A burst refractory_s after the last change is a change of the same alert, with its seq: never silence."""
-    made, _ = play([1, 1] + [0] * 5 + [1, 1] + [0] * 5, policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=5.0))
-    assert [(t, s, n) for t, s, n, _ in made] == [(1.0, "alarm", 0), (8.0, "alarm", 1)]
-    assert made[1][3].alert_id == made[0][3].alert_id
-    assert made[1][3].reasons == ("k_of_n", "again")
+# ---------------------------------------------------------------- the end of a recording
 
 
-def test_long_burst_is_told_once_in_refractory_s() -> None:
-    """Ten flagged seconds with refractory_s 4 make three messages, not nine."""
-    made, _ = play([1] * 10, policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=4.0))
-    assert [(t, n) for t, _, n, _ in made] == [(1.0, 0), (5.0, 1), (9.0, 2)]
+@pytest.mark.parametrize(
+    ("play", "told"),
+    [
+        (lambda p: p.walk(1), ("expired", "moving")),
+        (lambda p: p.sit(1), ("pending", "still")),
+        (lambda p: p.walk(1, after=LYING), ("pending", "not_recovered")),
+        (lambda p: p.blind(1), ("pending", "unscorable")),
+    ],
+)
+def test_end_of_a_recording_decides_a_check_on_what_was_seen(play, told):
+    """No sample is made up; a check is over where the recording is."""
+    player = play(Player().walk(5).hit()).end()
+    assert player.told[-1] == (6.5, *told)
 
 
-def test_silence_is_no_quiet() -> None:
-    """One normal window after an hour without samples does not resolve: a normal window vouches for 5 s at most."""
-    _, state = play([1, 1])
-    made, state = play([0], start_s=3000.0, state=state)
-    assert (made, state.state) == ([], "alarm")
-    made, _ = play([0] * 8, start_s=3001.0, state=state)
-    assert [(t, s) for t, s, _, _ in made] == [(3005.0, "resolved")]
-
-
-def test_burst_is_seen_at_any_hop_and_without_refractory_time() -> None:
-    """Windows 2.5 s apart and refractory_s 0 raise as any other."""
-    made, _ = play([1, 1], policy=EventPolicy(2, 3, clear_after_s=60.0, refractory_s=0.0), hop_s=2.5)
-    assert [s for _, s, _, _ in made] == ["alarm"]
-
-
-def test_single_flags_of_everyday_do_not_keep_an_alert_open() -> None:
-    """One flagged window in five, never k of n: the alert clears, a little later than without them."""
-    made, _ = play([1, 1] + [0, 0, 0, 0, 1] * 4)
-    assert [(t, s) for t, s, _, _ in made] == [(1.0, "alarm"), (13.0, "resolved")]
+def test_end_of_a_recording_leaves_everything_else():
+    """A countdown runs on, a normal day ends."""
+    assert Player().walk(5).hit().lie(5).end().state.state == "pending"
+    assert Player().walk(5).end() is not None
+    assert Player().end().state == EventState()
