@@ -181,7 +181,8 @@ def run(folder: Path, mosquitto: str, arguments: argparse.Namespace) -> dict[str
     as_root = "user root\n" if os.geteuid() == 0 else ""
     (folder / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n{as_root}log_dest none\n")
     (folder / "edge.yaml").write_text(
-        f"mqtt: {{port: {port}, client_id: bench}}\ninputs: [{{pattern: 'wearables/{{device}}/imu'}}]\n"
+        f"mqtt: {{port: {port}, client_id: bench}}\nstate: {{path: state.db}}\n"
+        f"inputs: [{{pattern: 'wearables/{{device}}/imu'}}]\n"
         f"model: bench.occ\nlog: {{level: warning}}\n"
         f"output: {{publish_score: true, slice_s: {arguments.slice_s}, state_interval_s: 10.0}}\n"
         f"limits: {{max_devices: {arguments.devices + 10}}}\n"
