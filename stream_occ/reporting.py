@@ -101,8 +101,10 @@ class Reporter:
         self._retained(self._topics.availability(device_id), b"")
         self._retained(self._topics.state(device_id), b"")
 
-    def restore(self, device_id: str, record: DeviceRecord) -> None:
+    def restore(self, device_id: str, record: DeviceRecord, state: DeviceState) -> None:
         """Takes up a device known before the start; a retained alert that was closed unheard is emptied now."""
+        record.n_decided = state.n_windows - state.n_unscorable
+        record.odd_samples = _odd_samples(state)
         record.is_alert_retained = record.open_alert is not None and record.open_alert.state in RETAINED
         if not record.is_alert_retained:
             record.unsent.append((self._topics.alert(device_id), b"", True))

@@ -230,7 +230,7 @@ class Service:
                 continue
             devices[device_id] = saved.resumed(self._pipeline.model.model_id)
             record.waveform = None if saved.open_alert is None else self._keeper.waveform(saved.open_alert.alert_id)
-            self._reporter.restore(device_id, record)
+            self._reporter.restore(device_id, record, devices[device_id])
         if devices:
             n_open = sum(record.open_alert is not None for record in self.intake.devices.values())
             log.info("%d devices known from before, %d with an open alert", len(devices), n_open)

@@ -47,12 +47,14 @@ class Bench:
     Alerts are alarms at once unless `events` says otherwise.
     """
 
-    def __init__(self, model: Model | None = None, *, keeper: Keeper | None = None, **sections: Any) -> None:
+    def __init__(
+        self, model: Model | None = None, *, keeper: Keeper | None = None, at_s: float = 0.0, **sections: Any
+    ) -> None:
         data = {"inputs": [{"pattern": "wearables/{device}/imu"}], "events": AT_ONCE, **sections}
         self.config = Config.model_validate_json(json.dumps(data), strict=True)
         self.link = FakeLink()
         self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
-        self.now_s = 0.0
+        self.now_s = at_s
         clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
         self.service = Service(self.config, model or toy_model(), self.link, self.inbox, keeper=keeper, clock=clock)
 
