@@ -28,11 +28,12 @@ from sklearn.metrics import roc_auc_score
 
 from stream_occ.datasets import open_dataset
 from stream_occ.detectors import OCNN, fit_scaler
-from stream_occ.detectors.online import GuardedLearner, OnlineKernelRidge, SlidingOCNN
+from stream_occ.detectors.online import OnlineKernelRidge, SlidingOCNN
 from stream_occ.evaluation.extraction import FrontEnd, extract_trials
 from stream_occ.evaluation.protocol import Trial
 
 N_FEATURES = 31
+UNGUARDED: dict[str, Any] = {"hold_back": 0, "threshold": float("inf")}
 
 
 class Frozen:
@@ -54,17 +55,16 @@ class Frozen:
         return float(self._fitted.score_one(list(x.values())))
 
 
-def detectors(seed: int, n_warm_up: int) -> dict[str, Callable[[], Any]]:
+def detectors(seed: int, n_trusted: int) -> dict[str, Callable[[], Any]]:
     """Makers by name; river's with its defaults."""
     return {
         "OCNN, warm-up people alone": Frozen,
-        "SlidingOCNN, window": lambda: SlidingOCNN(1000),
-        "SlidingOCNN, reservoir": lambda: SlidingOCNN(1000, sampling="reservoir", seed=seed),
-        "SlidingOCNN, reservoir, guarded": lambda: GuardedLearner(
-            SlidingOCNN(1000, sampling="reservoir", seed=seed), warm_up=n_warm_up
-        ),
-        "OnlineKernelRidge": lambda: OnlineKernelRidge(seed=seed),
-        "OnlineKernelRidge, guarded": lambda: GuardedLearner(OnlineKernelRidge(seed=seed), warm_up=n_warm_up),
+        "SlidingOCNN, window": lambda: SlidingOCNN(1000, n_trusted=n_trusted),
+        "SlidingOCNN, window, unguarded": lambda: SlidingOCNN(1000, **UNGUARDED),
+        "SlidingOCNN, reservoir": lambda: SlidingOCNN(1000, sampling="reservoir", seed=seed, n_trusted=n_trusted),
+        "SlidingOCNN, reservoir, unguarded": lambda: SlidingOCNN(1000, sampling="reservoir", seed=seed, **UNGUARDED),
+        "OnlineKernelRidge": lambda: OnlineKernelRidge(seed=seed, n_trusted=n_trusted),
+        "OnlineKernelRidge, unguarded": lambda: OnlineKernelRidge(seed=seed, **UNGUARDED),
         "river HalfSpaceTrees": lambda: anomaly.HalfSpaceTrees(seed=seed),
         "river LocalOutlierFactor": anomaly.LocalOutlierFactor,
         "river OneClassSVM": anomaly.OneClassSVM,
@@ -97,7 +97,9 @@ def run(detector: Any, warm_up: list[Any], stream: list[Any]) -> dict[str, float
     for rows, _ in warm_up:
         for x in rows:
             detector.learn_one(x)
-    scores, scoring_s, learning_s, n_learned, n_scored = [], 0.0, 0.0, 0, 0
+    scores, scoring_s, learning_s, n_given, n_scored = [], 0.0, 0.0, 0, 0
+    refused = getattr(detector, "n_refused", {"score": 0})
+    n_refused_before = refused["score"]
     detector.score_one(warm_up[0][0][0])
     for rows, is_fall in stream:
         start = time.process_time()
@@ -109,12 +111,12 @@ def run(detector: Any, warm_up: list[Any], stream: list[Any]) -> dict[str, float
             for x in rows:
                 detector.learn_one(x)
             learning_s += time.process_time() - start
-            n_learned += len(rows)
+            n_given += len(rows)
     return {
         "trial_auc": float(roc_auc_score([is_fall for _, is_fall in stream], scores)),
         "score_us": scoring_s / n_scored * 1e6,
-        "learn_us": learning_s / n_learned * 1e6,
-        "refused_share": sum(getattr(detector, "n_refused", {}).values()) / n_learned,
+        "learn_us": learning_s / n_given * 1e6,
+        "refused_share": (refused["score"] - n_refused_before) / n_given,
     }
 
 
@@ -133,7 +135,7 @@ def main() -> None:
     results: dict[str, list[dict[str, float]]] = {}
     for seed in range(arguments.seeds):
         warm_up, stream = ordered(trials, arguments.warm_up, np.random.default_rng(seed))
-        n_warm_up = sum(len(trial.X) for trial in warm_up) // 2  # the guard's quantile is settled before the stream
+        n_trusted = sum(len(trial.X) for trial in warm_up) // 2  # the guard's quantile is settled before the stream
         scaler = fit_scaler(np.concatenate([trial.X for trial in warm_up]), "min-max")
         names = [f"f{i:02d}" for i in range(N_FEATURES)]
         parts = [
@@ -143,7 +145,7 @@ def main() -> None:
             ]
             for part in (warm_up, stream)
         ]
-        for name, make in detectors(seed, n_warm_up).items():
+        for name, make in detectors(seed, n_trusted).items():
             if arguments.only is None or arguments.only in name:
                 results.setdefault(name, []).append(run(make(), *parts))
                 print(f"seed {seed}: {name}", file=sys.stderr)

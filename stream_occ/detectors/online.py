@@ -2,19 +2,22 @@
 
 `learn_one(x)` and `score_one(x)` take one row as a mapping of feature names to numbers; a score is high = abnormal, and
 0 until there is enough to compare with. A name that x lacks counts as 0. Scale first, by a frozen scaler: one that
-moves would change what earlier rows, landmarks and thresholds mean.
+moves would change what earlier rows, landmarks and thresholds mean. All are guarded: none learns from rows that score
+high, nor while an alert is open.
 
 This is the one module that imports river; the rest of the package does without.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from river import base
+from scipy.linalg import cho_factor, cho_solve
 
 from stream_occ.detectors._base import check_parameter, is_count, is_number
 from stream_occ.detectors._tuning import floor_reference
@@ -25,7 +28,6 @@ from stream_occ.scoring.ocnn_ensemble import LARGEST_RATIO, ratio_of
 
 __all__ = ["GuardedLearner", "OnlineKernelRidge", "SlidingOCNN"]
 
-_LEAST_MEMORY = 1e-6  # of a row, by the time that the inverse is solved anew: less, and rounding rules it
 _SMALLEST_EIGENVALUE = 1e-10  # of the landmarks' kernel, as a share of the largest: below it is rounding
 
 Row = dict[Any, Any]
@@ -47,13 +49,107 @@ class _Columns:
         """x as a row of the known columns; raises ValueError for NaN or infinity in them."""
         row = np.array([x.get(name, 0.0) for name in self.names], dtype=np.float64)
         if not np.isfinite(row).all():
-            bad = [str(name) for name, value in zip(self.names, row, strict=True) if not np.isfinite(value)]
-            raise ValueError(f"x must be finite; got NaN or infinity in {', '.join(bad)}")
+            _check_finite(x)
         clipped: FloatArray = np.clip(row, -FARTHEST, FARTHEST)
         return clipped
 
 
-class SlidingOCNN(base.AnomalyDetector):
+def _check_finite(x: Row) -> None:
+    """Raises ValueError that names the features that are NaN or infinite."""
+    bad = [str(name) for name, value in x.items() if not math.isfinite(value)]
+    if bad:
+        raise ValueError(f"x must be finite; got NaN or infinity in {', '.join(bad)}")
+
+
+class GuardedLearner(base.AnomalyDetector):
+    """What learns only from rows that look normal, and from none while an alert is open: base of the detectors here.
+
+    A row is refused where its score, when it comes, is above `limit`. The others wait until `hold_back` more came:
+    windows overlap, and compared with its own neighbour any would look normal. While `is_alert_open`, which the caller
+    sets, a new row and all that wait are refused: what led to an alert is not learned either.
+
+    The limit is the threshold given, or: the first `n_trusted` rows that score above 0 are trusted, and should hold all
+    of everyday life; the limit is the q-quantile of the later half of their scores. After each n_trusted rows more that
+    were learned it is their median plus the trusted ones' distance from median to quantile, and so follows a slow
+    lasting change. A running quantile would not do: of all scores, a long burst would lift it; of those learned, cut off
+    at the limit itself, it would sink to nothing, while the median of what lies below a 99th percentile is the 49.5th.
+    `n_refused` counts; when its share rises a person should look.
+
+    What this cannot keep out: abnormality that grows slowly enough for each row to score as normal.
+
+    Parameters
+    ----------
+    quantile : q in [.5, 1).
+    n_trusted : rows, at least 1; 3600 is half an hour at a hop of 0.5 s.
+    hold_back : rows, at least 0; more than a window's length over the hop.
+    threshold : fixed score above which rows are refused, from the start; infinity refuses none; None: by quantile.
+    """
+
+    def __init__(self, quantile: float, n_trusted: int, hold_back: int, threshold: float | None) -> None:
+        check_parameter("quantile", quantile, "in [0.5, 1)", is_number(quantile) and 0.5 <= quantile < 1)
+        check_parameter("n_trusted", n_trusted, "an int >= 1", is_count(n_trusted, 1))
+        check_parameter("hold_back", hold_back, "an int >= 0", is_count(hold_back, 0))
+        is_known = threshold is None or threshold == math.inf or is_number(threshold)
+        check_parameter("threshold", threshold, "a number, infinity or None", is_known)
+        self.quantile = quantile
+        self.n_trusted = n_trusted
+        self.hold_back = hold_back
+        self.threshold = threshold
+        self.is_alert_open = False
+        self.n_learned = 0
+        self.n_refused = {"alert": 0, "score": 0}
+        self.limit = threshold
+        self._reach: float | None = None  # from the median to the limit
+        self._recent: list[float] = []
+        self._waiting: deque[tuple[Row, float]] = deque()
+
+    def refusal(self, x: Row) -> Literal["alert", "score"] | None:
+        """Why x would not be learned now, or None."""
+        return self._refusal(self.score_one(x))
+
+    def learn_one(self, x: Row) -> None:
+        """Has x wait to be learned, or counts why not; and learns the row that has waited long enough."""
+        _check_finite(x)
+        score = self.score_one(x) if self.limit != math.inf else 0.0
+        reason = self._refusal(score)
+        if self.is_alert_open:
+            self.n_refused["alert"] += len(self._waiting)
+            self._waiting.clear()
+        if reason is not None:
+            self.n_refused[reason] += 1
+            return
+        self._waiting.append((dict(x), score))
+        if len(self._waiting) > self.hold_back:
+            oldest, its_score = self._waiting.popleft()
+            self.n_learned += 1
+            self._learn(oldest)
+            self._move_limit(its_score)
+
+    def _learn(self, x: Row) -> None:
+        """Takes x in, finite and let through, the n_learned-th."""
+        raise NotImplementedError
+
+    def _refusal(self, score: float) -> Literal["alert", "score"] | None:
+        if self.is_alert_open:
+            return "alert"
+        return "score" if self.limit is not None and score > self.limit else None
+
+    def _move_limit(self, score: float) -> None:
+        """Counts the score of a row that was learned."""
+        if self.threshold is not None or score == 0.0:  # 0: the detector itself had not begun
+            return
+        self._recent.append(score)
+        if len(self._recent) < self.n_trusted:
+            return
+        if self._reach is None:
+            later = self._recent[len(self._recent) // 2 :]
+            self._reach = float(np.quantile(later, self.quantile) - np.median(later))
+            self._recent = later
+        self.limit = float(np.median(self._recent)) + self._reach
+        self._recent = []
+
+
+class SlidingOCNN(GuardedLearner):
     """One-class nearest neighbours over a sliding window or a reservoir of rows, equal to a batch OCNN on those rows.
 
     Score: nn_ratio = D_J / (D_K + floor * m) as in `OCNN`, infinity standing as 1e300; equal distances go to the row
@@ -69,10 +165,11 @@ class SlidingOCNN(base.AnomalyDetector):
     sampling : "window" keeps the last rows; "reservoir" a uniform sample of all rows so far (Vitter's algorithm R): an
         hour in a chair pushes nothing else out.
     seed : of the reservoir; None draws afresh.
+    quantile, n_trusted, hold_back, threshold : of the guard, as in `GuardedLearner`.
 
     Examples
     --------
-    >>> detector = SlidingOCNN(window_size=8, n_neighbors=1, k_neighbors=1, floor=0.0)
+    >>> detector = SlidingOCNN(window_size=8, n_neighbors=1, k_neighbors=1, floor=0.0, hold_back=0)
     >>> for value in range(10):
     ...     detector.learn_one({"a": float(value)})
     >>> detector.score_one({"a": 4.5}), detector.score_one({"a": 12.0})
@@ -87,7 +184,13 @@ class SlidingOCNN(base.AnomalyDetector):
         floor: float = 10.0,
         sampling: Literal["window", "reservoir"] = "window",
         seed: int | None = None,
+        *,
+        quantile: float = 0.99,
+        n_trusted: int = 3600,
+        hold_back: int = 20,
+        threshold: float | None = None,
     ) -> None:
+        super().__init__(quantile, n_trusted, hold_back, threshold)
         check_parameter("n_neighbors", n_neighbors, "an int >= 1", is_count(n_neighbors, 1))
         check_parameter("k_neighbors", k_neighbors, "an int >= 1", is_count(k_neighbors, 1))
         least = max(n_neighbors, k_neighbors + 1)
@@ -100,7 +203,6 @@ class SlidingOCNN(base.AnomalyDetector):
         self.floor = floor
         self.sampling = sampling
         self.seed = seed
-        self.n_seen = 0
         self._columns = _Columns()
         self._rng = np.random.default_rng(seed)
         self._n_rows = 0
@@ -110,14 +212,13 @@ class SlidingOCNN(base.AnomalyDetector):
         self._near_squared = np.full((window_size, k_neighbors), np.inf)
         self._floor_term: float | None = None
 
-    def learn_one(self, x: Row) -> None:
+    def _learn(self, x: Row) -> None:
         """Takes x in; the row that has to go, goes."""
         self._columns.learn(x)
         row = self._columns.row(x)
         missing = len(row) - self._X.shape[1]
         if missing:
             self._X = np.pad(self._X, ((0, 0), (0, missing)))
-        self.n_seen += 1
         slot = self._slot()
         if slot is not None:
             self._put(slot, row)
@@ -151,8 +252,8 @@ class SlidingOCNN(base.AnomalyDetector):
         if self._n_rows < self.window_size:
             return self._n_rows
         if self.sampling == "window":
-            return (self.n_seen - 1) % self.window_size
-        drawn = int(self._rng.integers(self.n_seen))
+            return (self.n_learned - 1) % self.window_size
+        drawn = int(self._rng.integers(self.n_learned))
         return drawn if drawn < self.window_size else None
 
     def _put(self, slot: int, row: FloatArray) -> None:
@@ -160,7 +261,7 @@ class SlidingOCNN(base.AnomalyDetector):
         is_new = slot == self._n_rows
         self._n_rows += is_new
         n_rows, k = self._n_rows, self.k_neighbors
-        self._X[slot], self._number[slot] = row, self.n_seen
+        self._X[slot], self._number[slot] = row, self.n_learned
         bereft = [] if is_new else np.flatnonzero((self._near[:n_rows] == slot).any(axis=1)).tolist()
         squared = self._squared_to(row)
         closer = np.flatnonzero(squared < self._near_squared[:n_rows, -1])
@@ -193,25 +294,24 @@ class SlidingOCNN(base.AnomalyDetector):
         return own
 
 
-class OnlineKernelRidge(base.AnomalyDetector):
+class OnlineKernelRidge(GuardedLearner):
     """Kernel ridge regression of every row to 1, on Nystrom features of fixed landmarks, by recursive least squares.
 
     Score |O(x) - 1| with O(x) = psi(x)'b: the output layer of Gautam et al. (arXiv 1904.06491, equation 25, without a
     graph) in its primal form, psi(x) = E^-1/2 V' k(x) from the landmarks' kernel V E V' (eigenvalues below 1e-10 of
     the largest left out), k by `rms_bandwidth` of the landmarks. With weights g^age, g the forgetting factor, b solves
-    (sum g^age psi psi' + I / C) b = sum g^age psi, row by row through a symmetric rank-one update of the inverse, which
-    is solved anew every n_landmarks rows: rounding cannot build up, and the ridge, which updates with g < 1 let fade,
-    is I / C again.
+    (sum g^age psi psi' + I / C) b = sum g^age psi. Both sums are kept up row by row; the system is solved, by Cholesky,
+    when a score is asked for after a row was learned. No error builds up, and the ridge does not fade with the rows.
 
     Parameters
     ----------
     n_landmarks : drawn from the first `warm_up` rows without replacement.
     C : > 0; 1 / C is the ridge.
-    forgetting_factor : g, at most 1, which forgets nothing; else the memory is about 1 / (1 - g) rows. g^n_landmarks is
-        at least 1e-6: a memory far shorter than the number of landmarks leaves the regression to rounding.
+    forgetting_factor : g in (0, 1]; 1 forgets nothing, else the memory is about 1 / (1 - g) rows.
     warm_up : rows kept until landmarks are drawn; scores are 0 until then. These rows are then learned.
     landmarks : rows to use instead; n_landmarks, warm_up and seed are then without effect.
     seed : of the drawing; None draws afresh.
+    quantile, n_trusted, hold_back, threshold : of the guard, as in `GuardedLearner`.
     """
 
     def __init__(
@@ -222,13 +322,17 @@ class OnlineKernelRidge(base.AnomalyDetector):
         warm_up: int = 500,
         landmarks: Sequence[Row] | None = None,
         seed: int | None = None,
+        *,
+        quantile: float = 0.99,
+        n_trusted: int = 3600,
+        hold_back: int = 20,
+        threshold: float | None = None,
     ) -> None:
+        super().__init__(quantile, n_trusted, hold_back, threshold)
         check_parameter("n_landmarks", n_landmarks, "an int >= 2", is_count(n_landmarks, 2))
         check_parameter("C", C, "a finite number > 0", is_number(C) and C > 0)
-        least = _LEAST_MEMORY ** (1.0 / n_landmarks)
-        is_factor = is_number(forgetting_factor) and least <= forgetting_factor <= 1
-        expected = f"in [{least:.4f}, 1] with {n_landmarks} landmarks"
-        check_parameter("forgetting_factor", forgetting_factor, expected, is_factor)
+        is_factor = is_number(forgetting_factor) and 0 < forgetting_factor <= 1
+        check_parameter("forgetting_factor", forgetting_factor, "in (0, 1]", is_factor)
         check_parameter("warm_up", warm_up, f"an int >= {n_landmarks}", is_count(warm_up, n_landmarks))
         check_parameter("landmarks", landmarks, "None or at least 2 rows", landmarks is None or len(landmarks) > 1)
         self.n_landmarks = n_landmarks
@@ -237,32 +341,31 @@ class OnlineKernelRidge(base.AnomalyDetector):
         self.warm_up = warm_up
         self.landmarks = landmarks
         self.seed = seed
-        self.n_seen = 0
         self._columns = _Columns()
-        self._waiting: list[Row] = []
+        self._first: list[Row] = []
         self._kernel: KernelPoints | None = None
-        self._root = self._gram = self._inverse = np.empty((0, 0))
+        self._root = self._gram = np.empty((0, 0))
         self._moment = np.empty(0)
+        self._solution: FloatArray | None = None  # b, None where rows were learned since
         if landmarks is not None:
             self._begin(landmarks)
 
-    def learn_one(self, x: Row) -> None:
-        """Takes x into the regression; until there are landmarks, x waits. Later new names are not looked at."""
+    def _learn(self, x: Row) -> None:
+        """Takes x into the regression; until there are landmarks, x is kept. Later new names are not looked at."""
         if self._kernel is not None:
             self._update(self._features(x))
             return
         self._columns.learn(x)
-        self._columns.row(x)  # what is not finite is refused now, not at the end of the warm-up
-        self._waiting.append(dict(x))
-        if len(self._waiting) >= self.warm_up:
+        self._first.append(x)
+        if len(self._first) >= self.warm_up:
             drawn = np.random.default_rng(self.seed).choice(self.warm_up, self.n_landmarks, replace=False)
-            waiting = self._waiting
-            if self._begin([waiting[i] for i in np.sort(drawn)]):
-                self._waiting = []
-                for row in waiting:
+            first = self._first
+            if self._begin([first[i] for i in np.sort(drawn)]):
+                self._first = []
+                for row in first:
                     self._update(self._features(row))
             else:  # all alike: nothing to compare with yet
-                del self._waiting[0]
+                del self._first[0]
 
     def score_one(self, x: Row) -> float:
         """|O(x) - 1|, high = abnormal."""
@@ -270,7 +373,12 @@ class OnlineKernelRidge(base.AnomalyDetector):
 
     def output_one(self, x: Row) -> float:
         """O(x): near 1 where rows were learned, 0 far from them."""
-        return float(self._features(x) @ (self._inverse @ self._moment)) if self._kernel is not None else 1.0
+        if self._kernel is None:
+            return 1.0
+        if self._solution is None:
+            factor = cho_factor(self._gram + np.eye(len(self._gram)) / self.C, lower=True, check_finite=False)
+            self._solution = cho_solve(factor, self._moment, check_finite=False)
+        return float(self._features(x) @ self._solution)
 
     def _begin(self, landmarks: Sequence[Row]) -> bool:
         """Fixes the features; False where the landmarks are all alike."""
@@ -286,7 +394,6 @@ class OnlineKernelRidge(base.AnomalyDetector):
         self._root = vectors[:, kept] / np.sqrt(values[kept])
         n_features = int(kept.sum())
         self._gram, self._moment = np.zeros((n_features, n_features)), np.zeros(n_features)
-        self._inverse = np.eye(n_features) * self.C
         return True
 
     def _features(self, x: Row) -> FloatArray:
@@ -295,101 +402,7 @@ class OnlineKernelRidge(base.AnomalyDetector):
         return features
 
     def _update(self, psi: FloatArray) -> None:
-        g = self.forgetting_factor
-        self.n_seen += 1
-        self._gram = g * self._gram + np.outer(psi, psi)
-        self._moment = g * self._moment + psi
-        if self.n_seen % self.n_landmarks == 0:
-            ridge = np.eye(len(psi)) / self.C
-            inverse = np.linalg.solve(self._gram + ridge, np.eye(len(psi)))
-            self._inverse = (inverse + inverse.T) / 2.0
-        else:
-            gain = self._inverse @ psi
-            self._inverse = (self._inverse - np.outer(gain, gain) / (g + psi @ gain)) / g
-
-
-class GuardedLearner(base.AnomalyDetector):
-    """Lets a detector learn only from rows that look normal, and from none while an alert is open.
-
-    A row is refused where its score, when it comes, is above the threshold. The others wait until `hold_back` more
-    came: windows overlap, and one that was compared with its own neighbour would look normal whatever it holds. While
-    `is_alert_open`, which the caller sets, a new row and all that wait are refused: what led to an alert is not learned
-    either.
-
-    The threshold is given, or is the q-quantile of the later half of the scores of the first `warm_up` rows that were
-    scored above 0: these are trusted, and should hold all of everyday life. From then on it stands still. One that
-    followed all scores would be lifted by a long burst, and one that followed the accepted alone would sink to nothing.
-    Refusals are counted instead; when their share rises a person should look. In a sliding window it rises by itself to
-    above 1 - q, since the refused tail no longer stands in the window, and stays there.
-
-    What this cannot keep out: abnormality that grows slowly enough for each row to score as normal.
-
-    Parameters
-    ----------
-    detector : what learns; its scores are this one's scores.
-    quantile : q in (0, 1).
-    warm_up : trusted rows, at least 1; 3600 is half an hour at a hop of 0.5 s.
-    hold_back : rows, at least 0; more than a window's length over the hop.
-    threshold : fixed score above which rows are refused, from the start; None: by quantile.
-    """
-
-    def __init__(
-        self,
-        detector: base.AnomalyDetector,
-        quantile: float = 0.99,
-        warm_up: int = 3600,
-        hold_back: int = 20,
-        threshold: float | None = None,
-    ) -> None:
-        check_parameter("quantile", quantile, "in (0, 1)", is_number(quantile) and 0 < quantile < 1)
-        check_parameter("warm_up", warm_up, "an int >= 1", is_count(warm_up, 1))
-        check_parameter("hold_back", hold_back, "an int >= 0", is_count(hold_back, 0))
-        check_parameter("threshold", threshold, "a finite number or None", threshold is None or is_number(threshold))
-        self.detector = detector
-        self.quantile = quantile
-        self.warm_up = warm_up
-        self.hold_back = hold_back
-        self.threshold = threshold
-        self.is_alert_open = False
-        self.n_learned = 0
-        self.n_refused = {"alert": 0, "score": 0}
-        self.limit = threshold
-        self._trusted: list[float] = []
-        self._waiting: deque[Row] = deque()
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"detector": SlidingOCNN(window_size=100), "warm_up": 50}
-
-    def score_one(self, x: Row) -> float:
-        """The detector's score of x."""
-        return float(self.detector.score_one(x))
-
-    def refusal(self, x: Row) -> Literal["alert", "score"] | None:
-        """Why x would not be learned now, or None."""
-        return self._refusal(self.score_one(x))
-
-    def learn_one(self, x: Row) -> None:
-        """Has x wait to be learned, or counts why not; and learns the row that has waited long enough."""
-        score = self.score_one(x)
-        reason = self._refusal(score)
-        if self.is_alert_open:
-            self.n_refused["alert"] += len(self._waiting)
-            self._waiting.clear()
-        if reason is not None:
-            self.n_refused[reason] += 1
-            return
-        if self.limit is None and score > 0.0:  # 0: the detector itself has not begun
-            self._trusted.append(score)
-            if len(self._trusted) >= self.warm_up:
-                self.limit = float(np.quantile(self._trusted[len(self._trusted) // 2 :], self.quantile))
-                self._trusted = []
-        self._waiting.append(dict(x))
-        if len(self._waiting) > self.hold_back:
-            self.detector.learn_one(self._waiting.popleft())
-            self.n_learned += 1
-
-    def _refusal(self, score: float) -> Literal["alert", "score"] | None:
-        if self.is_alert_open:
-            return "alert"
-        return "score" if self.limit is not None and score > self.limit else None
+        self._gram *= self.forgetting_factor
+        self._gram += np.outer(psi, psi)
+        self._moment = self.forgetting_factor * self._moment + psi
+        self._solution = None
