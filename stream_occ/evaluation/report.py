@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from stream_occ.events import EventPolicy
 from stream_occ.samples import FloatArray, IntArray
 
 ProgressReport = Callable[[str, int, int], None]
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ def evaluate(
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> Evaluation:
     """Runs every method through the five folds, or from another data set, all on the same windows and features."""
+    from joblib import Parallel, delayed
+
     kinds = kinds_of_people(trials)
     run: dict[str, Any] = {"seed": protocol.seed, "n_jobs": n_jobs, "progress": progress}
     if trained is None:
@@ -111,11 +114,15 @@ def evaluate(
     weights = resample_people(
         [str(kind) for kind in kinds.values()], n_resamples=protocol.n_resamples, seed=protocol.seed
     )
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    measured = parallel(
+        delayed(_on_one_thread)(measure, used, found[own.key], protocol, list(kinds), weights) for own in methods
+    )
     results = {}
     progress("Measuring", 0, len(methods))
-    for n, method in enumerate(methods, start=1):
-        results[method.key] = measure(used, found[method.key], protocol, list(kinds), weights)
-        progress("Measuring", n, len(methods))
+    for method, result in zip(methods, measured, strict=True):
+        results[method.key] = result
+        progress("Measuring", len(results), len(methods))
     return Evaluation(
         dataset=dataset,
         n_recordings=len(trials),
@@ -171,7 +178,7 @@ def _run_jobs(
 
     tasks = [(method, job) for method in methods for job in jobs]
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
-    running = parallel(delayed(run_job)(method, job, trials, seed) for method, job in tasks)
+    running = parallel(delayed(_on_one_thread)(job.run, method, trials, seed) for method, job in tasks)
     scores: dict[str, list[tuple[Job, list[FloatArray]]]] = {method.key: [] for method in methods}
     progress("Fitting and scoring", 0, len(tasks))
     for n, ((method, job), found) in enumerate(zip(tasks, running, strict=True), start=1):
@@ -180,12 +187,12 @@ def _run_jobs(
     return scores
 
 
-def run_job(method: Method, job: Job, trials: Sequence[Trial], seed: int) -> list[FloatArray]:
-    """One fit and its scores, on one BLAS thread."""
+def _on_one_thread(function: Callable[..., _Result], *arguments: Any) -> _Result:
+    """What the function returns, with one BLAS thread: more of them would change last bits from machine to machine."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        return job.run(method, trials, seed)
+        return function(*arguments)
 
 
 def measure(
