@@ -86,7 +86,7 @@ class Run:
         return told
 
 
-any_steps = st.lists(st.one_of(windows, windows, windows, ticks, acts, set_backs), max_size=60)
+any_steps = st.lists(st.one_of(windows, windows, windows, ticks, acts, set_backs), min_size=20, max_size=60)
 
 
 @given(policies, any_steps)
@@ -108,7 +108,7 @@ def test_changes_of_an_alert_are_numbered_and_one_alert_is_open(policy, steps):
 @given(policies, any_steps)
 @settings(max_examples=300)
 def test_only_a_person_ends_an_alarm(policy, steps):
-    """What follows `alarm` is `alarm` or a person's act; `acknowledged` ends by one or by quiet, or is an alarm again."""
+    """What follows `alarm` is `alarm` or a person's act; `acknowledged` ends by one or by quiet, or alarms again."""
     run = Run(policy)
     for step in steps:
         run.step(step)
@@ -161,7 +161,11 @@ def test_burst_of_which_nothing_more_can_be_seen_becomes_an_alarm(policy, steps,
     assert [alert.state for alert, _, _ in run.log if alert.state in ("pending", "alarm")][:2] == ["pending", "alarm"]
 
 
-@given(policies, st.lists(st.one_of(windows, windows, acts, set_backs), max_size=50), st.lists(st.integers(0, 60_000)))
+@given(
+    policies,
+    st.lists(st.one_of(windows, windows, acts, set_backs), min_size=20, max_size=50),
+    st.lists(st.integers(0, 60_000)),
+)
 @settings(max_examples=300)
 def test_ticks_that_do_not_overtake_the_next_window_change_nothing(policy, steps, extra_ms):
     """With ticks up to TICK_GRACE_S after the next window's end, and with none: equal changes, equal state."""
@@ -224,7 +228,7 @@ def test_no_countdown_is_lengthened(policy, steps):
                 assert alert.due_ns - run.state.t_ns <= policy.countdown_s * S
 
 
-@given(policies, st.lists(st.one_of(windows, acts), max_size=60))
+@given(policies, st.lists(st.one_of(windows, acts), min_size=15, max_size=60))
 @settings(max_examples=200)
 def test_mute_changes_nothing_but_the_mark(policy, steps):
     """A muted device tells the same changes, with the same severities."""

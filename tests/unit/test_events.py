@@ -229,9 +229,17 @@ def test_dropout_after_the_impact_is_evidence():
 
 
 def test_untrusted_still_windows_are_no_stillness():
-    """A stuck sensor looks still; it is silence that it is taken for."""
+    """A stuck sensor looks still; it is silence that it is taken for. Nor does one bridge the still ones around it."""
     player = Player().walk(5).hit().blind(5, is_still=True)
     assert player.state.state == "checking"
+    assert Player().walk(5).hit().sit(1).blind(0.5, is_still=True).sit(1).state.state == "checking"
+
+
+def test_hole_longer_than_silence_s_is_evidence_and_one_as_long_is_not():
+    """The window that ends a hole of 10.5 s does not make it unseen."""
+    assert Player().walk(5).hit().walk(0.5).away(9.5).walk(0.5).state.state == "checking"
+    player = Player().walk(5).hit().walk(0.5).away(10).walk(0.5)
+    assert player.told[-1] == (16.0, "pending", "no_data")
 
 
 def test_check_is_never_ended_by_an_untrusted_window():
@@ -283,7 +291,9 @@ def test_silence_is_no_quiet():
 
 def test_alarm_never_ends_by_itself():
     """A day of normal life later it is still an alarm, told each minute, no more urgent than level 3."""
-    player = Player().walk(5).hit().lie(31).walk(86_400)
+    player = Player().walk(5).hit().lie(31)
+    player.hop_s = 5.0
+    player.walk(86_400)
     alarms = [alert for alert in player.alerts if alert.state == "alarm"]
     assert player.state.state == "alarm"
     assert [alert.t_ns // S for alert in alarms] == [36 + 60 * i for i in range(1441)]
@@ -537,6 +547,16 @@ def test_clock_set_back_moves_deadlines_with_it():
     player.t_s = 1000.0
     assert player.lie(19.5).state.state == "pending"
     assert player.lie(1).state.state == "alarm"
+
+
+def test_clock_set_back_does_not_lengthen_a_mute():
+    """Half of an hour is over when the clock goes back by a day, unseen by anything but a normal window."""
+    player = Player(start_s=100_000.0).walk(5)
+    player.act("mute", minutes=60)
+    player.walk(1800)
+    player.t_s = 1000.0
+    player.walk(0.5)
+    assert (player.state.is_muted(2800 * S), player.state.is_muted(2801 * S)) == (True, False)
 
 
 def test_clock_set_back_again_and_again_does_not_keep_a_countdown_from_ending():
