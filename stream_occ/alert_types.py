@@ -18,7 +18,8 @@ CommandKind = Literal["ack", "cancel", "mute", "unmute", "feedback"]
 class EventPolicy:
     """When alerts begin, what is asked of the wearer and of people, and when alerts end.
 
-    k, n: k of the last n windows flagged are a burst, 1 <= k <= n <= 1000: one window alone may be chance.
+    k, n: k of the last n windows flagged are a burst, 1 <= k <= n <= 1000: at a threshold within an alarm budget one
+    window is enough (docs/results.md), at one that rejects a share of windows it may be chance.
     check: False takes every burst for a fall: no look at what follows, `suspected` becomes `pending` at once.
     still_s: so long still after the burst is a fall, 0.5 to 60 s: who stumbles moves on.
     still_acc_ms2, still_gyr_rads: a second is still where |a| spreads by less (std, m/s2) and mean |w| is less
@@ -46,8 +47,8 @@ class EventPolicy:
     who cannot move.
     """
 
-    k: int = 2
-    n: int = 3
+    k: int = 1
+    n: int = 1
     check: bool = True
     still_s: float = 2.0
     still_acc_ms2: float = 0.7

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +42,10 @@ class Motion:
     is_motionless: np.ndarray[tuple[int], np.dtype[np.bool_]]
     is_stuck: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
+    def take(self, rows: np.ndarray[Any, Any]) -> Motion:
+        """The motion of some of the windows, by mask or by number."""
+        return Motion(*(getattr(self, field.name)[rows] for field in fields(self)))
+
     def is_still(self, limits: MotionLimits) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which windows' last second is still; one with a NaN is not."""
         still: np.ndarray[tuple[int], np.dtype[np.bool_]] = (self.acc_std_ms2 < limits.acc_ms2) & (
@@ -57,6 +63,13 @@ def motion(batch: WindowBatch) -> Motion:
             rows = slice(start, start + _CHUNK)
             _fill(found, rows, batch.signals[rows], n_tail)
     return found
+
+
+def joined(parts: Sequence[Motion]) -> Motion:
+    """The motion of all windows of the parts, in their order; of none where there are none."""
+    empty = Motion(np.empty(0), np.empty(0), np.empty((0, 3)), np.empty((0, 3)), np.empty(0, bool), np.empty(0, bool))
+    names = [field.name for field in fields(Motion)]
+    return Motion(*(np.concatenate([getattr(part, name) for part in (empty, *parts)]) for name in names))
 
 
 def _fill(found: Motion, rows: slice, signals: FloatArray, n_tail: int) -> None:
@@ -83,6 +96,12 @@ def _direction(acc: FloatArray) -> FloatArray:
     mean = np.ascontiguousarray(acc).mean(axis=-1)
     unit: FloatArray = mean / np.sqrt((mean**2).sum(axis=-1, keepdims=True))
     return unit
+
+
+def direction_of(unit: FloatArray) -> Direction | None:
+    """A row of directions as the engine takes it; None where it has none."""
+    x, y, z = unit.tolist()
+    return (x, y, z) if np.isfinite(x + y + z) else None
 
 
 def angle_deg(a: Direction | None, b: Direction | None) -> float | None:

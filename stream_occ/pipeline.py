@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stream_occ.events import Command, EventPolicy, EventState, Observation, Refusal, command, push, tick
-from stream_occ.motion import Direction, motion
+from stream_occ.motion import direction_of, motion
 from stream_occ.quality import rest_fault, rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
@@ -190,8 +190,8 @@ class Pipeline:
                 t_end_ns=t_ns + window_ns,
                 is_still=still[i],
                 is_motionless=motionless[i],
-                gravity_before=_direction(before[i]),
-                gravity_after=_direction(after[i]),
+                gravity_before=direction_of(before[i]),
+                gravity_after=direction_of(after[i]),
                 is_live=t_ns + window_ns >= oldest_ns,
                 t_start_ns=t_ns,
             )
@@ -229,12 +229,6 @@ class Pipeline:
 
 def _earlier(seen_ns: tuple[int, int], by_ns: int) -> tuple[int, int]:
     return seen_ns[0], seen_ns[1] - by_ns
-
-
-def _direction(unit: FloatArray) -> Direction | None:
-    """A row as the engine takes it; None where it has no direction."""
-    x, y, z = unit.tolist()
-    return (x, y, z) if np.isfinite(x + y + z) else None
 
 
 def _watch_rest(state: RestState, magnitude_ms2: float) -> RestState:

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
 from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
-from stream_occ.samples import FloatArray, IntArray, SampleBlock, Window
+from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock, Window
 
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
 
@@ -35,6 +35,12 @@ class WindowBatch:
     def n_samples(self) -> int:
         """Samples in a window."""
         return int(self.signals.shape[2])
+
+    @property
+    def t_end_ns(self) -> IntArray:
+        """Stamps (n,) of the windows' last samples."""
+        ends: IntArray = self.t_start_ns + round((self.n_samples - 1) * NS_PER_S / self.rate_hz)
+        return ends
 
 
 WindowsLike = WindowBatch | Sequence[Window]

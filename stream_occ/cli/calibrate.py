@@ -13,7 +13,8 @@ from stream_occ.cli._common import JsonOption, check_output, counted, progress, 
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
-    from stream_occ.evaluation.budget import Claim, Evidence
+    from stream_occ.alarm_budget import Claim
+    from stream_occ.evaluation.budget import Evidence
     from stream_occ.scoring import Model
 
 EXAMPLES = (
@@ -55,6 +56,7 @@ def command(
     The report says what rate the hours support with 95 % confidence, and how many more hours the budget needs.
     docs/calibration.md says what each figure means.
     """
+    from stream_occ import alarm_budget
     from stream_occ.artifacts import load_model, read_key, save_model
     from stream_occ.cli import EXIT_FAILED, EXIT_OK
     from stream_occ.config import adjusted_config
@@ -82,11 +84,11 @@ def command(
             progress=report,
         )
     may_overlap = budget.may_overlap(old.metadata, evidence)
-    n_allowed = budget.alarms_within(per_day, evidence.hours)
+    n_allowed = alarm_budget.alarms_within(per_day, evidence.hours)
     if strict:
-        n_allowed = budget.alarms_supporting(per_day, evidence.hours) or 0
-    threshold = budget.lowest_threshold(evidence.watched, policy, n_allowed)
-    claim = budget.claim(evidence, threshold, policy, per_day)
+        n_allowed = alarm_budget.alarms_supporting(per_day, evidence.hours) or 0
+    threshold = alarm_budget.lowest_threshold(evidence.watched, policy, n_allowed)
+    claim = alarm_budget.claim(evidence.watched, threshold, policy, per_day)
     summary = _summary(evidence, claim, threshold, old, may_overlap) | {"policy": asdict(policy)}
     is_refused = strict and not claim.supported
     new_id = None

@@ -54,10 +54,13 @@ def command(
     hop_s: Annotated[float | None, typer.Option(help="Hop between windows, s. [default: 0.5]")] = None,
     train_hop_s: Annotated[float | None, typer.Option(help="Hop in training, s. [default: --hop-s]")] = None,
     threshold: Annotated[
-        str | None, typer.Option(metavar="RULE", help="quantile (held-out people), detector or auto. [default: auto]")
+        str | None, typer.Option(metavar="RULE", help="budget, quantile, detector or auto. [default: auto]")
+    ] = None,
+    max_false_alarms_per_day: Annotated[
+        float | None, typer.Option(metavar="N", help="Alarm budget on held-out people (rule budget). [default: 1]")
     ] = None,
     reject_share: Annotated[
-        float | None, typer.Option(help="Share of held-out normal windows to reject. [default: 0.01]")
+        float | None, typer.Option(help="Share of held-out normal windows to reject (rule quantile). [default: 0.01]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every draw. [default: 0]")] = None,
     key_file: Annotated[
@@ -90,7 +93,8 @@ def command(
         "window_s": window_s,
         "hop_s": hop_s,
         "train_hop_s": train_hop_s,
-        "threshold.rule": threshold,
+        "threshold.rule": threshold or _implied_rule(max_false_alarms_per_day, reject_share),
+        "threshold.max_false_alarms_per_day": max_false_alarms_per_day,
         "threshold.reject_share": reject_share,
         "seed": seed,
         "data": _sources(dataset or [], data or [], variant),
@@ -119,6 +123,20 @@ def command(
         write_json(json, {"model": str(out), "report": str(report), **result.summary})
     if str(json) != "-":
         _print(result, out, report)
+
+
+def _implied_rule(per_day: float | None, reject_share: float | None) -> str | None:
+    """The rule that a flag belongs to: who gives the flag wants the rule."""
+    if per_day is not None and reject_share is not None:
+        raise UsageError(
+            "--max-false-alarms-per-day, --reject-share",
+            "be given one at a time",
+            "both",
+            "Take one, or name --threshold",
+        )
+    if per_day is not None:
+        return "budget"
+    return None if reject_share is None else "quantile"
 
 
 def _names(flag: str, text: str | None) -> tuple[str, ...] | None:

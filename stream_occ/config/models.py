@@ -159,8 +159,8 @@ class StreamConfig(Section):
 class EventsConfig(Section):
     """When alerts begin, what is asked of the wearer and of people, when alerts end; as EventPolicy in stream_occ."""
 
-    k: int = Field(default=2, ge=1, le=1000)
-    n: int = Field(default=3, ge=1, le=1000)
+    k: int = Field(default=1, ge=1, le=1000)
+    n: int = Field(default=1, ge=1, le=1000)
     check: bool = True
     still_s: float = Field(default=2.0, ge=0.5, le=60)
     still_acc_ms2: float = Field(default=0.7, ge=0.01, le=20)

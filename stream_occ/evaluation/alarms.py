@@ -1,22 +1,22 @@
 """Figures of the whole pipeline: window scores through the event engine that the service runs, one recording at a time.
 
-Each recording starts from a fresh engine and ends as it ends: no sample is invented. The threshold is the lowest one
-with which the engine raises at most so many alarms an hour on normal recordings of people held out in training.
+Each recording starts from a fresh engine and ends as it ends: no sample is invented, and a check that is under way is
+decided on what was seen. A fall is flagged, and a false alarm raised, when the engine enters `pending`. The threshold
+is the lowest one with which that happens at most so many times an hour on normal recordings of people held out in
+training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
+from stream_occ.alarm_budget import HOURS_PER_DAY, S_PER_HOUR, Watched, alarms_within, lowest_threshold, raised_ns
 from stream_occ.evaluation.protocol import Fold, Trial
-from stream_occ.events import Command, EventPolicy, EventState, Observation, command, push
-from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Decision, FloatArray, IntArray, Label
+from stream_occ.events import EventPolicy
+from stream_occ.samples import NS_PER_S, FloatArray
 
-RAISED = ("alarm",)
-S_PER_HOUR = 3600.0
+__all__ = ["S_PER_HOUR", "Outcome", "outcome", "outcomes", "threshold_within_budget", "watched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,31 +28,9 @@ class Outcome:
     delay_s: float | None
 
 
-def raised_ns(scores: FloatArray, t_end_ns: IntArray, threshold: float, policy: EventPolicy) -> list[int]:
-    """Instants at which the engine goes from rest to `alarm`, without checks and countdown, each taken at once."""
-    policy = replace(policy, check=False, countdown_s=0.0, merge_s=0.0)
-    state, instants, is_raised = EventState(), [], False
-    for score, t_ns in zip(scores.tolist(), t_end_ns.tolist(), strict=True):
-        label: Label = "outlier" if score > threshold else "normal"
-        decision = Decision("evaluation", t_ns, score, threshold, label, "evaluation")
-        state, alerts = push(state, Observation.of(decision), policy)
-        for alert in alerts:
-            if alert.state == "alarm" and not is_raised:
-                instants.append(alert.t_ns)
-            is_raised = alert.state in RAISED or (is_raised and alert.state in OPEN_ALERT_STATES)
-        if state.state == "alarm":
-            state, _, _ = command(state, Command("ack", "evaluation", t_ns), policy)
-    return instants
-
-
-def burst_levels(scores: FloatArray, policy: EventPolicy) -> FloatArray:
-    """For each window the level below which a threshold must lie for the window to complete k flagged of the last n."""
-    levels = np.full(scores.shape, -np.inf)
-    for i in range(scores.size):
-        last = np.sort(scores[max(0, i + 1 - policy.n) : i + 1])[::-1]
-        if last.size >= policy.k:
-            levels[i] = min(float(scores[i]), float(last[policy.k - 1]))
-    return levels
+def watched(trial: Trial, scores: FloatArray) -> Watched:
+    """A recording as the engine sees it, watched from its first to its last sample."""
+    return Watched(trial.subject, scores, trial.t_end_ns, trial.motion, trial.duration_s / S_PER_HOUR)
 
 
 def threshold_within_budget(
@@ -60,31 +38,18 @@ def threshold_within_budget(
 ) -> float:
     """Lowest threshold such that it, and every higher one, raises at most max_per_hour alarms an hour of `held_out`.
 
-    Candidates are the levels at which some window completes a burst: between two of them nothing changes.
+    0 where no recording is long enough to hold a window.
     """
-    hours = sum(trial.duration_s for trial, _ in held_out) / S_PER_HOUR
-    allowed = int(np.floor(max_per_hour * hours + 1e-9))
-    levels = [burst_levels(scores, policy) for _, scores in held_out]
-    highest = np.array([own.max(initial=-np.inf) for own in levels])
-    candidates = np.unique(np.concatenate([np.empty(0), *levels]))[::-1]
-    candidates = candidates[np.isfinite(candidates)]
-    if not candidates.size:
-        return max((float(scores.max()) for _, scores in held_out if scores.size), default=0.0)
-    chosen = float(candidates[0])
-    for candidate in candidates:
-        n_alarms = sum(
-            len(raised_ns(held_out[i][1], held_out[i][0].t_end_ns, float(candidate), policy))
-            for i in np.flatnonzero(highest > candidate).tolist()
-        )
-        if n_alarms > allowed:
-            break
-        chosen = float(candidate)
-    return chosen
+    seen = [watched(trial, scores) for trial, scores in held_out]
+    if not any(one.scores.size for one in seen):
+        return 0.0
+    hours = sum(one.hours for one in seen)
+    return lowest_threshold(seen, policy, alarms_within(HOURS_PER_DAY * max_per_hour, hours))
 
 
 def outcome(trial: Trial, scores: FloatArray, threshold: float, policy: EventPolicy) -> Outcome:
     """Alarms of one recording: false in a normal one and before a fall; the first one since its start flags a fall."""
-    instants = raised_ns(scores, trial.t_end_ns, threshold, policy)
+    instants = raised_ns(watched(trial, scores), threshold, policy)
     if trial.fall_ns is None:
         return Outcome(len(instants), False, None)
     start_ns, end_ns = trial.fall_ns

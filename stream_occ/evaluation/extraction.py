@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_occ import features
-from stream_occ.errors import ConfigError
+from stream_occ.errors import ConfigError, DataError
 from stream_occ.evaluation.metrics import BoolArray
 from stream_occ.evaluation.protocol import Trial
 from stream_occ.filtering import butter1_lowpass_sos
+from stream_occ.motion import motion
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording
+from stream_occ.training.checks import measured_rate_hz, slowest_rate_hz
 from stream_occ.windowing import WindowBatch, cut_windows
 
 ProgressReport = Callable[[str, int, int], None]
@@ -50,16 +52,19 @@ class FrontEnd:
 
 
 def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
-    """What evaluation keeps of a recording. Windows of non-finite features are left out, as the pipeline does."""
+    """What evaluation keeps of a recording.
+
+    Windows of non-finite features are left out, as the pipeline does, and all of a stream too slow for the features.
+    """
     batch = front_end.cut(recording)
     chosen = features.load(front_end.feature_set)
-    X = np.empty((0, len(chosen.NAMES)))
-    if len(batch):
+    is_slow = len(batch) > 0 and measured_rate_hz(recording.block.t_ns) < slowest_rate_hz(front_end.rate_hz, chosen)
+    X = np.full((len(batch), len(chosen.NAMES)), np.nan)
+    if len(batch) and not is_slow:
         with np.errstate(over="ignore", invalid="ignore"):
             X = chosen.extract(batch)
     kept = np.isfinite(X).all(axis=1)
-    t_start_ns = batch.t_start_ns[kept]
-    t_end_ns = t_start_ns + round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
+    t_start_ns, t_end_ns = batch.t_start_ns[kept], batch.t_end_ns[kept]
     block = recording.block
     span_ns = int(block.t_ns.max() - block.t_ns.min()) if len(block) else 0
     return Trial(
@@ -72,6 +77,8 @@ def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
         peak_acc_ms2=peaks(block.t_ns, block.acc_ms2, t_start_ns, t_end_ns),
         t_end_ns=t_end_ns,
         overlaps_fall=overlaps(recording, t_start_ns, t_end_ns),
+        motion=motion(batch).take(kept),
+        is_slow=is_slow,
         activity=recording.activity,
         placement=recording.placement,
     )
@@ -116,7 +123,8 @@ def extract_trials(
 ) -> list[Trial]:
     """Trials of all recordings, in their order; only a few recordings are in memory at a time.
 
-    Features are computed once a run, whatever the number of methods.
+    Features are computed once a run, whatever the number of methods. Raises DataError where most of the recordings are
+    too slow for the feature set.
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
@@ -125,6 +133,15 @@ def extract_trials(
     for trial in parallel(delayed(extract_trial)(recording, front_end) for recording in recordings):
         trials.append(trial)
         progress("Extracting features", len(trials), n_expected)
+    slow = [trial.name for trial in trials if trial.is_slow]
+    if len(slow) > len(trials) / 2:
+        lowest = slowest_rate_hz(front_end.rate_hz, features.load(front_end.feature_set))
+        raise DataError(
+            "recordings",
+            f"be sampled at {lowest:g} Hz or faster for {front_end.feature_set}",
+            f"{len(slow)} of {len(trials)} slower, {slow[0]} first",
+            "Take another version of the data (--variant), or a feature set for slower streams",
+        )
     return trials
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from stream_occ.detectors.calibration import quantile_threshold
 from stream_occ.errors import DataError
 from stream_occ.evaluation.metrics import BoolArray, Scored
+from stream_occ.motion import Motion
 from stream_occ.samples import FloatArray, IntArray
 
 N_GROUPS = 5
@@ -30,9 +31,11 @@ class Trial:
     """What evaluation keeps of one recording: a row a window, nothing of the samples.
 
     X (n, d) unscaled features; peak_acc_ms2 (n,) largest |a| among the recorded samples of each window; t_end_ns (n,);
-    overlaps_fall (n,); fall_ns (start, end) of the fall (annotated, else twice the instant of the largest |a|), None
-    for a normal recording; duration_s from first to last sample. n = 0: the recording is too short, `unscored`.
-    activity as the data set codes it: kind of activity or of fall.
+    overlaps_fall (n,); motion of the n windows; fall_ns (start, end) of the fall (annotated, else twice the instant of
+    the largest |a|), None for a normal recording; duration_s from first to last sample. n = 0: the recording is too
+    short, `unscored`.
+    activity as the data set codes it: kind of activity or of fall. is_slow: sampled too slowly for the feature set, and
+    unscored for it.
     """
 
     name: str
@@ -44,8 +47,10 @@ class Trial:
     peak_acc_ms2: FloatArray
     t_end_ns: IntArray
     overlaps_fall: BoolArray
+    motion: Motion
     activity: str = ""
     placement: str = "unknown"
+    is_slow: bool = False
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

@@ -56,7 +56,7 @@ class FrozenScorer:
         return total(self.explain(X))
 
     def explain(self, X: FloatArray) -> FloatArray:
-        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95th percentile of normal rows (that move)."""
+        """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95 % quantile of normal rows."""
         X = finite_rows(X, self.n_features)
         return contributions(
             np.column_stack([self.novelty.score(X), X[:, self._columns]]), self._center, self._scale, self.weight

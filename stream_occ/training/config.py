@@ -32,12 +32,14 @@ class DetectorConfig(_Strict):
 
 
 class ThresholdConfig(_Strict):
-    """`quantile`: rejects `reject_share` of the windows of held-out people; `detector`: the detector's own theta.
+    """`budget`: the whole pipeline raises at most `max_false_alarms_per_day` on normal recordings of held-out people;
+    `quantile`: rejects `reject_share` of their windows; `detector`: the detector's own theta.
 
-    `auto`: the one that suits the detector: its own where theta or a majority decides, else the quantile.
+    `auto`: the one that suits the detector: its own where theta or a majority decides, else the budget.
     """
 
-    rule: Literal["auto", "quantile", "detector"] = "auto"
+    rule: Literal["auto", "budget", "quantile", "detector"] = "auto"
+    max_false_alarms_per_day: float = Field(default=1.0, ge=0, le=86_400)
     reject_share: float = Field(default=0.01, gt=0, lt=0.5)
     n_folds: int = Field(default=3, ge=2, le=20)
 

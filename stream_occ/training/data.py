@@ -12,21 +12,16 @@ import numpy as np
 
 from stream_occ.errors import DataError
 from stream_occ.features import FeatureSet
-from stream_occ.quality import rest_fault, rest_magnitude_ms2
+from stream_occ.motion import Motion, joined, motion
+from stream_occ.quality import rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, FloatArray, IntArray, Recording, SampleBlock
+from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording, SampleBlock
+from stream_occ.training.checks import check_finite, check_rate, check_units, measured_rate_hz
 from stream_occ.training.config import TrainingConfig
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, push_chunk
 
 ProgressReport = Callable[[str, int, int], None]
 
-# A 2000 deg/s sensor, the widest in use, gives at most sqrt(3) * 34.9 = 60.5 rad/s.
-MAX_GYR_RADS = 61.0
-# Over a while the mean of the vector a is gravity's reaction, so the mean of |a| is g or more: 8.5 to 18 m/s2 over all
-# activities of MobiFall, WEDA-FALL and sp-sw-har (the median goes down to 3.3: a jumper is in free fall half the time).
-MEAN_ACC_FACTOR = 3.0
-# Linear interpolation may fill every second grid point, no more, and a nominal rate may be missed by a tenth.
-MIN_RATE_SHARE = 0.45
 # MobiFall's own trials run from 54 to 97 Hz. Beyond a factor of 2 the recordings come from other sensors or set-ups.
 MAX_RATE_RATIO = 2.0
 
@@ -91,13 +86,19 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Feature rows X (n, d), unscaled; `recording` (n,) says which of `recordings` each row is of."""
+    """Feature rows X (n, d), unscaled, of windows that end at t_end_ns (n,); `recording` (n,) says of which recording.
+
+    digests: of the samples of each recording, so that nobody calibrates on what was trained on.
+    """
 
     X: FloatArray
+    t_end_ns: IntArray
+    motion: Motion
     recording: IntArray
     recordings: tuple[UsedRecording, ...]
     tally: Tally
     data_sha256: str
+    digests: tuple[str, ...]
 
     def activities(self) -> list[str]:
         """Activity of each row."""
@@ -119,19 +120,21 @@ def read_training_data(
     """
     shape = WindowShape.of(rate_hz=config.rate_hz, window_s=config.window_s, hop_s=config.train_hop_s or config.hop_s)
     tally, hasher = Tally(), hashlib.sha256()
-    rows: list[FloatArray] = []
+    rows: list[_Rows] = []
     used: list[UsedRecording] = []
+    digests: list[str] = []
     for source in sources:
         for n_read, recording in enumerate(source.iter_recordings(), start=1):
             progress(f"Reading {source.name}", n_read, source.n_files)
             if not _is_wanted(recording, config, tally):
                 continue
-            X, found = _extract(recording, shape, feature_set, sos)
-            if not len(X):
+            found = _extract(recording, shape, feature_set, sos)
+            if not len(found.X):
                 tally.n_too_short += 1
                 continue
-            rows.append(X)
-            used.append(found)
+            rows.append(found)
+            used.append(_used(recording, len(found.X)))
+            digests.append(digest_samples(recording.block))
             hash_recording(hasher, recording)
         tally.refused_rows.update(source.report.by_reason())
         tally.notes.extend(source.report.notes)
@@ -139,24 +142,20 @@ def read_training_data(
     _check_amount(used, config, tally)
     _check_rates(used)
     _check_placements(used, config)
-    X_all = np.concatenate(rows)
-    recording_of = np.repeat(np.arange(len(used)), [len(X) for X in rows])
-    keep = _thinned(len(X_all), config, tally)
-    X_all, recording_of = X_all[keep], recording_of[keep]
-    _check_varied(X_all)
-    return TrainingData(X_all, recording_of, tuple(used), tally, hasher.hexdigest())
-
-
-def measured_rate_hz(t_ns: IntArray) -> float:
-    """Samples a second between distinct stamps, holes over 0.5 s left out; 0 for fewer than two."""
-    steps = np.diff(np.unique(t_ns))
-    steps = steps[steps <= StreamSettings().gap_ns]
-    return float(steps.size * NS_PER_S / steps.sum()) if steps.size else 0.0
-
-
-def slowest_rate_hz(model_rate_hz: float, feature_set: FeatureSet) -> float:
-    """The slowest measured rate of a stream that a model of so many Hz may be trained on and tested with."""
-    return max(MIN_RATE_SHARE * model_rate_hz, feature_set.min_stream_hz)
+    recording_of = np.repeat(np.arange(len(used)), [len(own.X) for own in rows])
+    keep = _thinned(len(recording_of), config, tally)
+    X = np.concatenate([own.X for own in rows])[keep]
+    _check_varied(X)
+    return TrainingData(
+        X=X,
+        t_end_ns=np.concatenate([own.t_end_ns for own in rows])[keep],
+        motion=joined([own.motion for own in rows]).take(keep),
+        recording=recording_of[keep],
+        recordings=tuple(used),
+        tally=tally,
+        data_sha256=hasher.hexdigest(),
+        digests=tuple(digests),
+    )
 
 
 def _is_wanted(recording: Recording, config: TrainingConfig, tally: Tally) -> bool:
@@ -175,14 +174,21 @@ def _is_wanted(recording: Recording, config: TrainingConfig, tally: Tally) -> bo
     return is_wanted
 
 
-def _extract(
-    recording: Recording, shape: WindowShape, feature_set: FeatureSet, sos: FloatArray | None
-) -> tuple[FloatArray, UsedRecording]:
-    """Feature rows of a recording and what is remembered of it; raises DataError for samples not to be trained on."""
-    block = recording.block
-    _check_finite(recording)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What is kept of the windows of one recording."""
+
+    X: FloatArray
+    t_end_ns: IntArray
+    motion: Motion
+
+
+def _extract(recording: Recording, shape: WindowShape, feature_set: FeatureSet, sos: FloatArray | None) -> _Rows:
+    """Feature rows of a recording; raises DataError for samples not to be trained on."""
+    check_finite(recording)
     rows, rest = [np.empty((0, len(feature_set.NAMES)))], [np.empty(0)]
-    for batch in _window_batches(block, shape, sos):
+    ends, motions = [np.empty(0, dtype=np.int64)], []
+    for batch in _window_batches(recording.block, shape, sos):
         try:
             rows.append(feature_set.extract(batch))
         except ValueError as error:
@@ -190,13 +196,25 @@ def _extract(
                 recording.name, f"give features of {feature_set.name}", str(error), "Leave the recording out"
             ) from error
         rest.append(rest_magnitude_ms2(batch.signals))
-    X, rate_hz = np.concatenate(rows), measured_rate_hz(block.t_ns)
+        ends.append(batch.t_end_ns)
+        motions.append(motion(batch))
+    X = np.concatenate(rows)
     if len(X):
-        _check_units(recording, np.concatenate(rest))
-        _check_rate(recording, rate_hz, shape, feature_set)
-    span_s = float(block.t_ns.max() - block.t_ns.min()) / NS_PER_S if len(block) else 0.0
-    return X, UsedRecording(
-        recording.name, recording.subject, recording.activity, recording.placement, span_s, rate_hz, len(X)
+        check_units(recording, np.concatenate(rest))
+        check_rate(recording, shape.rate_hz, feature_set)
+    return _Rows(X, np.concatenate(ends), joined(motions))
+
+
+def _used(recording: Recording, n_windows: int) -> UsedRecording:
+    block = recording.block
+    return UsedRecording(
+        name=recording.name,
+        subject=recording.subject,
+        activity=recording.activity,
+        placement=recording.placement,
+        duration_s=float(block.t_ns.max() - block.t_ns.min()) / NS_PER_S,
+        rate_hz=measured_rate_hz(block.t_ns),
+        n_windows=n_windows,
     )
 
 
@@ -210,50 +228,6 @@ def _window_batches(block: SampleBlock, shape: WindowShape, sos: FloatArray | No
         state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
         if len(batch):
             yield batch
-
-
-def _check_finite(recording: Recording) -> None:
-    block = recording.block
-    bad = ~(np.isfinite(block.acc_ms2).all(axis=1) & np.isfinite(block.gyr_rads).all(axis=1))
-    if bad.any():
-        got = "NaN or infinity alone" if bad.all() else f"{int(bad.sum())} of {len(block)} with NaN or infinity"
-        raise DataError(recording.name, "hold finite samples", got, "Leave the recording out")
-
-
-def _check_units(recording: Recording, rest_ms2: FloatArray) -> None:
-    """|a| at rest, or the mean |a| where nothing is at rest, tells the unit; the gyroscope's range tells degrees."""
-    block, at_rest = recording.block, rest_ms2[np.isfinite(rest_ms2)]
-    remedy = "Declare the unit it was recorded in, or leave the recording out"
-    if at_rest.size:
-        magnitude = float(np.median(at_rest))
-        fault = rest_fault(magnitude)
-        if fault is not None and fault != "acc_scale":
-            raise DataError(
-                recording.name,
-                f"have |a| = {STANDARD_GRAVITY_MS2:.2f} m/s2 at rest",
-                f"{magnitude:.3g}, which points to {fault}",
-                remedy,
-            )
-    else:
-        magnitude = float(np.sqrt((block.acc_ms2**2).sum(axis=1)).mean())
-        if not 1 / MEAN_ACC_FACTOR <= magnitude / STANDARD_GRAVITY_MS2 <= MEAN_ACC_FACTOR:
-            expected = f"have a mean |a| within a factor of {MEAN_ACC_FACTOR:g} of {STANDARD_GRAVITY_MS2:.2f} m/s2"
-            raise DataError(recording.name, expected, f"{magnitude:.3g}, as of another unit", remedy)
-    rotation = float(np.quantile(np.sqrt((block.gyr_rads**2).sum(axis=1)), 0.99))
-    if rotation > MAX_GYR_RADS:
-        expected = f"have a 99 % quantile of |w| of at most {MAX_GYR_RADS:g} rad/s"
-        raise DataError(recording.name, expected, f"{rotation:.3g}, as of degrees", remedy)
-
-
-def _check_rate(recording: Recording, rate_hz: float, shape: WindowShape, feature_set: FeatureSet) -> None:
-    lowest = slowest_rate_hz(shape.rate_hz, feature_set)
-    if rate_hz < lowest:
-        raise DataError(
-            recording.name,
-            f"be sampled at {lowest:g} Hz or faster for a model of {shape.rate_hz:g} Hz with {feature_set.name}",
-            f"{rate_hz:.3g} Hz",
-            "Lower --rate-hz, take a feature set for slower streams, or leave the recording out",
-        )
 
 
 def _check_rates(used: Sequence[UsedRecording]) -> None:
@@ -338,6 +312,12 @@ def _thinned(n: int, config: TrainingConfig, tally: Tally) -> IntArray:
     tally.n_windows_thinned = n - most
     drawn: IntArray = np.sort(np.random.default_rng([config.seed, 1]).choice(n, most, replace=False))
     return drawn
+
+
+def digest_samples(block: SampleBlock) -> str:
+    """16 hex digits of the SHA-256 of the samples: a copy under another name has the same."""
+    parts = (block.t_ns, block.acc_ms2, block.gyr_rads)
+    return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
 
 
 def hash_recording(hasher: hashlib._Hash, recording: Recording) -> None:

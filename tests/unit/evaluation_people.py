@@ -7,18 +7,45 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stream_occ.evaluation.protocol import ScoreWindows, Trial, Windows
+from stream_occ.motion import Motion
 
 HOP_NS = 500_000_000
 
 
-def trial(subject, name, X, *, is_fall=False, overlaps=None, fall_ns=None, duration_s=60.0):
+def moving(n):
+    """Motion of n windows in which the wearer moves, of unknown posture: a check that ends in them is pending."""
+    nan = np.full((n, 3), np.nan)
+    return Motion(np.ones(n), np.ones(n), nan, nan, np.zeros(n, dtype=bool), np.zeros(n, dtype=bool))
+
+
+def lying(n, first=0):
+    """Upright and moving, from window `first` on still and lying."""
+    after = np.arange(n) >= first
+    up, down = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
+    end = np.where(after[:, None], down, up)
+    still = np.where(after, 0.0, 1.0)
+    return Motion(still, still, np.tile(up, (n, 1)), end, np.zeros(n, dtype=bool), np.zeros(n, dtype=bool))
+
+
+def trial(subject, name, X, *, is_fall=False, overlaps=None, fall_ns=None, duration_s=60.0, motion=None):
     """A trial whose windows end at 5.0, 5.5, ... s."""
     X = np.asarray(X, dtype=float).reshape(-1, 2)
     t_end_ns = 5_000_000_000 + HOP_NS * np.arange(X.shape[0], dtype=np.int64)
     if is_fall and fall_ns is None:
         fall_ns = (5_000_000_000, 5_000_000_000)
     overlaps = np.full(X.shape[0], is_fall) if overlaps is None else np.asarray(overlaps, dtype=bool)
-    return Trial(name, subject, is_fall, duration_s, fall_ns, X, np.abs(X).max(axis=1, initial=0.0), t_end_ns, overlaps)
+    return Trial(
+        name,
+        subject,
+        is_fall,
+        duration_s,
+        fall_ns,
+        X,
+        np.abs(X).max(axis=1, initial=0.0),
+        t_end_ns,
+        overlaps,
+        moving(X.shape[0]) if motion is None else motion,
+    )
 
 
 def crowd(*, n_both=6, n_normal_only=2, n_falls_only=3, separation=6.0, seed=0, n_windows=8):

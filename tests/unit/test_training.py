@@ -11,14 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from stream_occ import training
 from stream_occ.artifacts import load_model, save_model
 from stream_occ.datasets import LoadReport
 from stream_occ.errors import ConfigError, DataError, UsageError
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
-from stream_occ.training import TrainingConfig, load_training_config, train
+from stream_occ.training import TrainingConfig, fitting, holding_out, load_training_config, train
 from stream_occ.training.anomalies import check_tells_apart, inject_anomalies, note_of_anomalies
-from stream_occ.training.data import measured_rate_hz
+from stream_occ.training.checks import measured_rate_hz
 from stream_occ.training.report import render_report, write_report
 from tests import fake_model
 
@@ -253,13 +252,13 @@ def test_threshold_rejects_the_share_of_held_out_people() -> None:
 def test_held_out_person_is_not_in_the_fit_that_scores_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fold's fit sees none of the rows that it scores."""
     seen: list[np.ndarray] = []
-    real = training._fit
+    real = fitting.fit
 
     def spy(X: np.ndarray, *args: Any) -> Any:
         seen.append(X)
         return real(X, *args)
 
-    monkeypatch.setattr(training, "_fit", spy)
+    monkeypatch.setattr(fitting, "fit", spy)
     result = train([Source(people(2))], config(limits={"min_windows": 10}))
     assert [len(X) for X in seen] == [62, 62, 124]
     assert not {row.tobytes() for row in seen[0]} & {row.tobytes() for row in seen[1]}
@@ -294,7 +293,7 @@ def test_one_person_is_held_out_by_minutes_and_warned_of() -> None:
     data = SimpleNamespace(
         X=np.zeros((1200, 1)), recording=np.repeat([0, 1], 600), recordings=[SimpleNamespace(person="me")] * 2
     )
-    unit, fold, guard = training._folds(cast(Any, data), config())
+    unit, fold, guard = holding_out._folds(cast(Any, data), config())
     assert (unit, guard) == ("minutes of the same person", 10)
     assert fold.tolist() == [minute % 3 for minute in range(10) for _ in range(120)]
     assert any(
@@ -305,13 +304,13 @@ def test_one_person_is_held_out_by_minutes_and_warned_of() -> None:
 def test_one_recording_is_held_out_in_parts_without_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of 5 s every 0.5 s: 9 on each side of a part overlap it, and are trained on with neither."""
     sizes: list[int] = []
-    real = training._fit
+    real = fitting.fit
 
     def spy(X: np.ndarray, *args: Any) -> Any:
         sizes.append(len(X))
         return real(X, *args)
 
-    monkeypatch.setattr(training, "_fit", spy)
+    monkeypatch.setattr(fitting, "fit", spy)
     summary = train([Source([recording(duration_s=64.5)])], config()).summary
     assert summary["n_windows"] == 120
     assert summary["threshold"]["held_out"] == "minutes of the same person"
@@ -322,9 +321,9 @@ def test_one_recording_is_held_out_in_parts_without_overlap(monkeypatch: pytest.
     ("name", "params", "rule"),
     [
         ("11NN", {}, "detector"),
-        ("11NN", {"floor": 4.0}, "quantile"),
+        ("11NN", {"floor": 4.0}, "budget"),
         ("11NN-RP", {"n_estimators": 3}, "detector"),
-        ("working", {"n_estimators": 3}, "quantile"),
+        ("working", {"n_estimators": 3}, "budget"),
     ],
 )
 def test_auto_rule_is_the_one_that_suits_the_detector(name: str, params: dict[str, Any], rule: str) -> None:
@@ -383,7 +382,7 @@ def test_model_that_tells_nothing_apart_is_refused(
     monkeypatch: pytest.MonkeyPatch, score: Callable[[np.ndarray], np.ndarray], threshold: float, text: str
 ) -> None:
     """Constant scores, accept-all and reject-all never become a file."""
-    monkeypatch.setattr(training, "make_detector", lambda config: fake_detector(score, threshold))
+    monkeypatch.setattr(fitting, "make_detector", lambda config: fake_detector(score, threshold))
     assert text in refusal(people(), threshold={"rule": "detector"})
 
 
@@ -410,9 +409,9 @@ def test_blind_model_by_a_threshold_from_held_out_data_is_refused(monkeypatch: p
     blind, alike = (
         fake_detector(score, 0.5, decides_by_itself=True) for score in (accept_all, lambda X: np.zeros(len(X)))
     )
-    monkeypatch.setattr(training, "make_detector", lambda config: blind)
+    monkeypatch.setattr(fitting, "make_detector", lambda config: blind)
     assert "must reject some injected anomalies" in refusal(people(), threshold={"rule": "quantile"})
-    monkeypatch.setattr(training, "make_detector", lambda config: alike)
+    monkeypatch.setattr(fitting, "make_detector", lambda config: alike)
     assert "must give different scores" in refusal(people(), threshold={"rule": "auto"})
 
 

@@ -1,0 +1,207 @@
+"""Alarm budget: the lowest threshold whose alarms fit so many a day, and what the hours behind it can support.
+
+Alarms are episodes of the event engine that the service runs, not windows. A day is 24 watched hours like those
+recorded. The hours must be of people who are not the training people, and of no use in choosing features or model:
+others do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from stream_occ.errors import DataError
+from stream_occ.events import Command, EventPolicy, EventState, Observation, command, finish, push
+from stream_occ.motion import Motion, direction_of
+from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, IntArray, Label
+
+# Where the wearers of the recordings never lie still, checks alone would keep the alarms within any budget.
+MAX_FLAGGED_SHARE = 0.05
+CONFIDENCE = 0.95
+S_PER_HOUR = 3600.0
+HOURS_PER_DAY = 24.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """One recording as the engine sees it: scores (n,), ends t_end_ns (n,) and motion of n windows; hours watched."""
+
+    person: str
+    scores: FloatArray
+    t_end_ns: IntArray
+    motion: Motion
+    hours: float
+
+
+def raised_ns(one: Watched, threshold: float, policy: EventPolicy) -> list[int]:
+    """Instants at which the engine enters `pending`, from rest at the start; a check at the end counts as it stands.
+
+    Somebody ends each alarm when its countdown is over, so that what comes after may alarm anew. Windows between
+    which the engine is at rest are passed over: days hold few others.
+    """
+    instants: list[int] = []
+    state, i = EventState(), 0
+    flagged = np.flatnonzero(one.scores > threshold)
+    while i < one.scores.size:
+        if not state.recent and state.state == "normal":
+            later = int(np.searchsorted(flagged, i))
+            if later == flagged.size:
+                break
+            i = int(flagged[later])
+        state, told = push(state, _observation(one, i, threshold, policy), policy)
+        state = _taken_back(state, told, policy)
+        instants += _pending(told)
+        i += 1
+    return instants + list(_pending(finish(state, policy)[1]))
+
+
+def _observation(one: Watched, i: int, threshold: float, policy: EventPolicy) -> Observation:
+    score, t_ns, motion, limits = float(one.scores[i]), int(one.t_end_ns[i]), one.motion, policy.motion_limits
+    label: Label = "outlier" if score > threshold else "normal"
+    return Observation(
+        decision=Decision(one.person, t_ns, score, threshold, label, ""),
+        device_id=one.person,
+        t_end_ns=t_ns,
+        is_still=bool(motion.acc_std_ms2[i] < limits.acc_ms2 and motion.gyr_mean_rads[i] < limits.gyr_rads),
+        gravity_before=direction_of(motion.gravity_before[i]),
+        gravity_after=direction_of(motion.gravity_after[i]),
+    )
+
+
+def _pending(told: Sequence[Alert]) -> Iterator[int]:
+    return (alert.t_ns for alert in told if alert.state == "pending")
+
+
+def _taken_back(state: EventState, told: Sequence[Alert], policy: EventPolicy) -> EventState:
+    alarms = [alert for alert in told if alert.state == "alarm"]
+    return command(state, Command("cancel", "", alarms[-1].t_ns), policy)[0] if alarms else state
+
+
+def watched_hours(t_end_ns: IntArray, window_s: float) -> float:
+    """Hours that windows cover, each moment once: a hole in the stream is no evidence."""
+    if not t_end_ns.size:
+        return 0.0
+    steps_s = np.diff(np.unique(t_end_ns)) / NS_PER_S
+    return float((window_s + np.minimum(steps_s, window_s).sum()) / S_PER_HOUR)
+
+
+def alarms_within(per_day: float, hours: float) -> int:
+    """The most alarms in these hours that are no more than `per_day`."""
+    return int(np.floor(per_day * hours / HOURS_PER_DAY + 1e-9))
+
+
+def lowest_threshold(watched: Sequence[Watched], policy: EventPolicy, n_allowed: int) -> float:
+    """Lowest score such that it, and every higher one, as the threshold raises at most n_allowed alarms.
+
+    From the top down, since long alarms merge and a count may fall again where nearly everything is flagged; down to
+    where MAX_FLAGGED_SHARE of the windows are flagged. Raises DataError where there is no window.
+    """
+    scores = np.concatenate([np.empty(0), *(one.scores for one in watched)])
+    if not scores.size:
+        raise DataError("recordings", "give windows to set a threshold on", "none", "Give longer recordings")
+    levels, level_of = np.unique(scores, return_inverse=True)
+    owner = np.repeat(np.arange(len(watched)), [one.scores.size for one in watched])
+    order = np.argsort(level_of, kind="stable")
+    starts = np.searchsorted(level_of[order], np.arange(levels.size + 1))
+    counts = np.zeros(len(watched), dtype=np.int64)
+    for j in range(levels.size - 2, -1, -1):
+        newly = order[starts[j + 1] : starts[j + 2]]  # a lower threshold flags these, and changes their recordings
+        if order.size - starts[j + 1] > MAX_FLAGGED_SHARE * order.size:
+            return float(levels[j + 1])
+        for i in np.unique(owner[newly]).tolist():
+            counts[i] = len(raised_ns(watched[i], float(levels[j]), policy))
+        if counts.sum() > n_allowed:
+            return float(levels[j + 1])
+    return float(levels[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What `hours` with `n_alarms` say of a budget of `asked_per_day`; bounds hold with 95 % confidence.
+
+    low, high: exact two-sided interval of the rate a day (Garwood); upper: one-sided bound. hours_needed: in all, with
+    these alarms and no more, None where no hours are enough (a budget of 0). n_alarms_supporting: the most alarms with
+    which these hours would support the budget, None where even none is too many. people_share_upper: bound on the
+    share of people who have an alarm in recordings like their own.
+    """
+
+    asked_per_day: float
+    hours: float
+    n_alarms: int
+    rate_per_day: float
+    low: float
+    high: float
+    upper: float
+    supported: bool
+    hours_needed: float | None
+    hours_more: float | None
+    n_alarms_supporting: int | None
+    n_people: int
+    n_people_with_alarms: int
+    people_share_upper: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as plain JSON."""
+        return asdict(self)
+
+
+def claim(watched: Sequence[Watched], threshold: float, policy: EventPolicy, per_day: float) -> Claim:
+    """What the recordings support at a threshold."""
+    counts = [(one.person, len(raised_ns(one, threshold, policy))) for one in watched]
+    hours = sum(one.hours for one in watched)
+    n_alarms, days = sum(n for _, n in counts), hours / HOURS_PER_DAY
+    low, high = count_interval(n_alarms)
+    n_people, n_with = len({person for person, _ in counts}), len({person for person, n in counts if n})
+    needed = None if per_day == 0 else HOURS_PER_DAY * upper_count(n_alarms) / per_day
+    return Claim(
+        asked_per_day=per_day,
+        hours=hours,
+        n_alarms=n_alarms,
+        rate_per_day=n_alarms / days,
+        low=low / days,
+        high=high / days,
+        upper=upper_count(n_alarms) / days,
+        supported=needed is not None and needed <= hours,
+        hours_needed=needed,
+        hours_more=None if needed is None else max(0.0, needed - hours),
+        n_alarms_supporting=alarms_supporting(per_day, hours),
+        n_people=n_people,
+        n_people_with_alarms=n_with,
+        people_share_upper=people_share_upper(n_with, n_people),
+    )
+
+
+def upper_count(n_alarms: int) -> float:
+    """One-sided 95 % bound on the mean of a Poisson count: 3.00, 4.74, 6.30, 7.75 for 0, 1, 2, 3."""
+    return _chi2(CONFIDENCE, 2 * (n_alarms + 1)) / 2
+
+
+def count_interval(n_alarms: int) -> tuple[float, float]:
+    """Exact two-sided 95 % interval of a Poisson mean (Garwood, Biometrika 28, 1936)."""
+    tail = (1 - CONFIDENCE) / 2
+    low = _chi2(tail, 2 * n_alarms) / 2 if n_alarms else 0.0
+    return low, _chi2(1 - tail, 2 * (n_alarms + 1)) / 2
+
+
+def people_share_upper(n_with: int, n_people: int) -> float:
+    """One-sided exact 95 % bound on a share of people; 1 - .05^(1/n) where none of n had an alarm."""
+    from scipy import stats
+
+    return 1.0 if n_with >= n_people else float(stats.beta.ppf(CONFIDENCE, n_with + 1, n_people - n_with))
+
+
+def alarms_supporting(per_day: float, hours: float) -> int | None:
+    """The most alarms with which the one-sided bound stays within `per_day`; None where even no alarm is too many."""
+    n = alarms_within(per_day, hours)
+    while n >= 0 and upper_count(n) > per_day * hours / HOURS_PER_DAY:
+        n -= 1
+    return n if n >= 0 else None
+
+
+def _chi2(share: float, degrees: int) -> float:
+    from scipy import stats
+
+    return float(stats.chi2.ppf(share, degrees))

@@ -1,0 +1,79 @@
+"""One fit: the estimator that a configuration names, on scaled rows."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_occ import features
+from stream_occ.errors import ConfigError, DataError
+from stream_occ.samples import FloatArray
+from stream_occ.scoring import Scaler
+from stream_occ.training.config import TrainingConfig
+from stream_occ.training.data import ProgressReport, TrainingData
+
+
+def decides_by_itself(detector: Any) -> bool:
+    """True where theta or a majority of the detector's own decides."""
+    return bool(getattr(detector, "decides_by_itself", False))
+
+
+def make_detector(config: TrainingConfig) -> Any:
+    """The unfitted estimator that the configuration names, with its parameters and the seed."""
+    from stream_occ.detectors import preset
+
+    names = features.load(config.feature_set).NAMES
+    detector = preset(config.detector.name, random_state=config.seed, feature_names=names)
+    try:
+        return detector.set_params(**config.detector.params)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(sorted(detector.get_params()))
+        raise ConfigError(
+            "detector.params",
+            f"be parameters of {config.detector.name}",
+            str(error).split(" Valid")[0],
+            f"It has {known}",
+        ) from error
+
+
+def people_of(data: TrainingData, rows: NDArray[np.bool_]) -> list[str]:
+    """The person behind each of these rows."""
+    return [data.recordings[i].person for i in data.recording[rows].tolist()]
+
+
+def fit(
+    X: FloatArray,
+    config: TrainingConfig,
+    stage: str,
+    progress: ProgressReport,
+    notes: list[str],
+    people: list[str],
+) -> tuple[Scaler, Any]:
+    """Scaler and detector fitted on rows X; what the detector warns of goes to the notes."""
+    from stream_occ.detectors.scaling import fit_scaler
+    from stream_occ.detectors.selection import group_arguments
+
+    scaler, detector = fit_scaler(X, config.scaler), make_detector(config)
+    shows_progress = "progress" in inspect.signature(detector.fit).parameters
+    extra = group_arguments(detector, people)
+    if shows_progress:
+        extra["progress"] = lambda done, total: progress(stage, done, total)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            detector.fit(scaler.transform(X), **extra)
+        except ValueError as error:
+            raise DataError(
+                "training data",
+                f"suit detector {config.detector.name}",
+                str(error),
+                "Change its parameters or the data",
+            ) from error
+    notes.extend(f"{stage}: {warning.message}" for warning in caught)
+    if not shows_progress:
+        progress(stage, 1, 1)
+    return scaler, detector

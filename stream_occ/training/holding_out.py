@@ -1,0 +1,109 @@
+"""Normal windows scored by detectors that never saw their person, and the threshold that they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_occ.alarm_budget import Claim, Watched, alarms_within, claim, lowest_threshold, watched_hours
+from stream_occ.errors import DataError
+from stream_occ.events import EventPolicy
+from stream_occ.samples import FloatArray, IntArray
+from stream_occ.training import fitting
+from stream_occ.training.config import TrainingConfig
+from stream_occ.training.data import ProgressReport, TrainingData
+
+PART_S = 60.0  # of one person's day, held out in turn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Scores (n,) of normal windows by detectors that never saw their person (recording, part): `unit` says which.
+
+    `rejected` (n,) is by the threshold of the rule: the model's own, or for `detector` that of the fold's detector.
+    claim: what the hours say of the alarms at the model's threshold, with rule `budget`.
+    """
+
+    unit: str
+    n_folds: int
+    scores: FloatArray
+    rejected: NDArray[np.bool_]
+    activities: tuple[str, ...]
+    claim: Claim | None = None
+
+
+def hold_out(
+    data: TrainingData, config: TrainingConfig, progress: ProgressReport, notes: list[str]
+) -> tuple[Evidence, float | None]:
+    """Scores of held-out windows, and the threshold by them (None for rule `detector`)."""
+    from stream_occ.detectors.calibration import quantile_threshold
+
+    unit, fold, guard = _folds(data, config)
+    n_folds = int(fold.max()) + 1
+    scores, own_threshold = np.empty(len(data.X)), np.empty(len(data.X))
+    for number in range(n_folds):
+        out = fold == number
+        stage = f"Holding out {unit}, {number + 1} of {n_folds}"
+        rows = ~out & ~_near(out, guard)
+        scaler, detector = fitting.fit(data.X[rows], config, stage, progress, notes, fitting.people_of(data, rows))
+        scores[out] = detector.to_scorer().score(scaler.transform(data.X[out]))
+        own_threshold[out] = detector.score_threshold_
+    activities = tuple(data.activities())
+    if config.threshold.rule == "detector":
+        return Evidence(unit, n_folds, scores, scores > own_threshold, activities), None
+    claimed = None
+    if config.threshold.rule == "budget":
+        threshold, claimed = _within_budget(data, config, scores)
+    else:
+        threshold = quantile_threshold(scores, config.threshold.reject_share)
+    return Evidence(unit, n_folds, scores, scores > threshold, activities, claimed), threshold
+
+
+def _within_budget(data: TrainingData, config: TrainingConfig, scores: FloatArray) -> tuple[float, Claim]:
+    """The lowest threshold whose alarms on held-out windows, as the service would raise them, fit the budget."""
+    per_day, policy, watched = config.threshold.max_false_alarms_per_day, EventPolicy(), []
+    for number, recording in enumerate(data.recordings):
+        rows = np.flatnonzero(data.recording == number)
+        t_end_ns = data.t_end_ns[rows]
+        hours = watched_hours(t_end_ns, config.window_s)
+        watched.append(Watched(recording.person, scores[rows], t_end_ns, data.motion.take(rows), hours))
+    n_allowed = alarms_within(per_day, sum(one.hours for one in watched))
+    threshold = lowest_threshold(watched, policy, n_allowed)
+    return threshold, claim([one for one in watched if one.scores.size], threshold, policy, per_day)
+
+
+def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, int]:
+    """What is held out, the fold (n,) of each row, and how many rows beside a fold overlap it.
+
+    People where there are two or more. Of one person every n-th minute: held out in longer parts, an activity that was
+    done once would be strange to the fold that has it, and its scores would lift the threshold above falls.
+    """
+    from stream_occ.detectors.calibration import group_folds
+
+    recordings = data.recording.tolist()
+    names = [data.recordings[i].person for i in recordings]
+    n_people, n_folds, n = len(set(names)), config.threshold.n_folds, len(data.X)
+    if n_people >= 2:
+        return "people", group_folds(names, min(n_folds, n_people), config.seed), 0
+    hop_s = config.train_hop_s or config.hop_s
+    guard = int(np.ceil(config.window_s / hop_s))
+    if n < 2 * n_folds * guard:
+        raise DataError(
+            "training data",
+            f"hold {2 * n_folds * guard} windows where there is one person alone",
+            f"{n}",
+            "Record for longer, or record another person",
+        )
+    part = max(guard, min(round(PART_S / hop_s), n // (2 * n_folds)))
+    return "minutes of the same person", np.arange(n) // part % n_folds, guard
+
+
+def _near(out: NDArray[np.bool_], guard: int) -> NDArray[np.bool_]:
+    """Rows less than `guard` rows from a held-out one."""
+    near = np.zeros_like(out)
+    for shift in range(1, guard):
+        near[shift:] |= out[:-shift]
+        near[:-shift] |= out[shift:]
+    return near
