@@ -70,10 +70,10 @@ class GuardedLearner(base.AnomalyDetector):
 
     The limit is the threshold given, or: the first `n_trusted` rows that score above 0 are trusted, and should hold all
     of everyday life; the limit is the q-quantile of the later half of their scores. After each n_trusted rows more that
-    were learned it is their median plus the trusted ones' distance from median to quantile, and so follows a slow
-    lasting change. A running quantile would not do: of all scores, a long burst would lift it; of those learned, cut off
-    at the limit itself, it would sink to nothing, while the median of what lies below a 99th percentile is the 49.5th.
-    `n_refused` counts; when its share rises a person should look.
+    were learned it is their median plus the trusted ones' distance from median to quantile, if that is more: so it
+    follows a slow lasting change. A running quantile would not do: of all scores, a long burst would lift it; of those
+    learned, cut off at the limit itself, it would sink to nothing. `n_refused` counts; when its share rises a person
+    should look.
 
     What this cannot keep out: abnormality that grows slowly enough for each row to score as normal.
 
@@ -99,7 +99,7 @@ class GuardedLearner(base.AnomalyDetector):
         self.n_learned = 0
         self.n_refused = {"alert": 0, "score": 0}
         self.limit = threshold
-        self._reach: float | None = None  # from the median to the limit
+        self._least_limit, self._reach = -math.inf, 0.0  # quantile of the trusted, and how far above their median
         self._recent: list[float] = []
         self._waiting: deque[tuple[Row, float]] = deque()
 
@@ -141,11 +141,11 @@ class GuardedLearner(base.AnomalyDetector):
         self._recent.append(score)
         if len(self._recent) < self.n_trusted:
             return
-        if self._reach is None:
-            later = self._recent[len(self._recent) // 2 :]
-            self._reach = float(np.quantile(later, self.quantile) - np.median(later))
-            self._recent = later
-        self.limit = float(np.median(self._recent)) + self._reach
+        if self.limit is None:
+            self._recent = self._recent[len(self._recent) // 2 :]
+            self._least_limit = float(np.quantile(self._recent, self.quantile))
+            self._reach = self._least_limit - float(np.median(self._recent))
+        self.limit = max(self._least_limit, float(np.median(self._recent)) + self._reach)
         self._recent = []
 
 

@@ -285,12 +285,14 @@ def test_nothing_is_learned_while_an_alert_is_open(kind: str) -> None:
 def test_slow_lasting_change_is_followed(kind: str) -> None:
     """Rows wander 1.5 units off in 6,000: at the end nearly all are learned, and what is far is still refused."""
     rng, detector = np.random.default_rng(7), settled(kind)
+    first_limit = detector.limit
     learned(detector, rng.normal(size=(6000, 3)) + np.linspace(0.0, 1.5, 6000)[:, None])
-    n_learned, first_limit = detector.n_learned, detector.limit
+    n_learned = detector.n_learned
     learned(detector, rng.normal(size=(1000, 3)) + 1.5)
     assert detector.n_learned - n_learned > 900
     assert detector.refusal(named([9.0, 9.0, 9.0])) == "score"
-    assert detector.limit != first_limit
+    # a window's scores follow by themselves; with landmarks that stand still they rise, and the limit with them
+    assert detector.limit > first_limit or kind == "window"
 
 
 def test_limit_neither_sinks_nor_rises_on_a_steady_stream() -> None:
@@ -303,15 +305,16 @@ def test_limit_neither_sinks_nor_rises_on_a_steady_stream() -> None:
 
 
 def test_limit_by_hand() -> None:
-    """Scores 1..8 trusted: median and 75th percentile of 5..8 are 6.5 and 7.25; then median of eight more, plus .75."""
+    """The later four of 1..8 have median 6.5 and 75th percentile 7.25: .75 above each eight's median, or 7.25."""
     detector = SlidingOCNN(quantile=0.75, n_trusted=8, hold_back=0)
     for score in (1.0, 2.0, 3.0, 4.0, 0.0, 5.0, 6.0, 7.0, 8.0):
         detector._move_limit(score)
     assert detector.limit == 7.25
-    for score in (1.0, 1.0, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0):
-        assert detector.limit == 7.25
-        detector._move_limit(score)
-    assert detector.limit == 3.75
+    for scores, limit in (([1, 6, 7, 7, 8, 8, 8, 9], 8.25), ([1, 1, 1, 2, 4, 5, 5, 5], 7.25)):
+        for score in scores:
+            before = detector.limit
+            detector._move_limit(float(score))
+        assert (detector.limit, before == limit) == (limit, False)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])
