@@ -256,6 +256,10 @@ class Topics:
         """The signals behind a pending alert."""
         return f"{self.prefix}/{device_id}/waveform"
 
+    def command(self, device_id: str, kind: str) -> str:
+        """A person's act."""
+        return f"{self.prefix}/{device_id}/set/{kind}"
+
     @property
     def commands_filter(self) -> str:
         """What to subscribe to for people's commands."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from simulators.publisher import TOPIC, Publisher
 from simulators.replay import Due, ReplayReport, replay
 from stream_occ.codecs import load_codec
 from stream_occ.demo.broker import BrokerKind, EmbeddedBroker, embedded_broker
+from stream_occ.demo.carer import Carer
 from stream_occ.demo.children import Child
 from stream_occ.demo.ledger import Ledger, Line, Outcome
 from stream_occ.demo.model import WINDOW_S, train_demo_model
@@ -27,6 +29,7 @@ from stream_occ.demo.screen import Screen, summary_lines
 from stream_occ.demo.wearers import RATE_HZ, Plan
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Received
+from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttLink, MqttOptions, Subscription
 from stream_occ.samples import NS_PER_S, Recording
 
@@ -35,6 +38,7 @@ READY_TIMEOUT_S = 60.0
 DRAIN_TIMEOUT_S = 30.0  # without a new score
 CHECK_EVERY_S = 0.1
 CODEC = "json"
+LIVE_WITHIN_S = 604_800.0  # played faster than life, and to its end by now: its stamps are old
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +101,21 @@ def run_demo(plan: Plan, screen: Screen, *, broker_kind: BrokerKind | None = Non
             config.write_text(yaml.safe_dump(service_config(broker)), encoding="utf-8")
             with Child([sys.executable, "-m", "stream_occ", "detect", "-c", str(config)], log_file=folder / "log",
                        env=_environment()) as service:  # fmt: skip
-                ledger, start_ns, played = _stream(plan, screen, broker, service)
+                ledger, carer, start_ns, played = _stream(plan, screen, broker, service)
                 _check_end(service, ledger)
     wall_s = time.monotonic() - began_s
     outcome = ledger.settle()
+    n_taken, n_cleared = carer.n_acknowledged, carer.n_cleared
+    screen.say(
+        f"A simulated carer acknowledged {n_taken} alarms and gave {n_cleared} all clears, over set/ack and set/cancel"
+    )
     for line in summary_lines(outcome, plan.n_wearers * plan.data_s / 3600, wall_s):
         screen.say(line)
     return DemoResult(plan, outcome, broker.kind, model.model_id, wall_s, played.behind_s, start_ns)
 
 
 def service_config(broker: EmbeddedBroker) -> dict[str, Any]:
-    """Configuration of the service: alerts clear sooner than in production, so that each fall can raise its own."""
+    """Configuration of the service: a shorter countdown than in production, and stamps that run ahead of the clock."""
     return {
         "mqtt": {
             "host": broker.host,
@@ -118,7 +126,7 @@ def service_config(broker: EmbeddedBroker) -> dict[str, Any]:
         },
         "inputs": [{"pattern": TOPIC, "codec": CODEC, "profile": {"placement": "thigh"}}],
         "model": "demo.occ",
-        "events": {"k": 2, "n": 3, "refractory_s": 5.0, "clear_after_s": 20.0},
+        "events": {"k": 2, "n": 3, "countdown_s": 8.0, "refractory_s": 30.0, "live_within_s": LIVE_WITHIN_S},
         "output": {"publish_score": True, "slice_s": 0.05},
         "state": {"enabled": False},
         "log": {"level": "warning"},
@@ -131,10 +139,12 @@ def _environment() -> dict[str, str]:
     return {**kept, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
-def _stream(plan: Plan, screen: Screen, broker: EmbeddedBroker, service: Child) -> tuple[Ledger, int, ReplayReport]:
+def _stream(
+    plan: Plan, screen: Screen, broker: EmbeddedBroker, service: Child
+) -> tuple[Ledger, Carer, int, ReplayReport]:
     """Waits for the service, streams the wearers, and waits until the service has scored all of it."""
     ledger = Ledger({device_id: Line() for device_id in plan.device_ids})
-    with _listening(broker, ledger, screen):
+    with _listening(broker, ledger, screen, plan.speed) as carer:
         _wait_until_ready(service)
         n_falls = plan.n_falls * plan.n_wearers
         screen.say(f"Streaming {plan.n_wearers} wearers at {plan.speed:g} times real time, {n_falls} falls to come")
@@ -150,6 +160,7 @@ def _stream(plan: Plan, screen: Screen, broker: EmbeddedBroker, service: Child) 
             if now.get(due.device_id) != placed.t_start_ns:
                 now[due.device_id] = placed.t_start_ns
                 ledger.begin_activity(due.device_id, placed.activity, placed.t_start_ns, placed.fall_interval_ns)
+            carer.act(time.monotonic())
             elapsed_s = time.monotonic() - began_s
             if elapsed_s >= next_check_s:
                 next_check_s = elapsed_s + CHECK_EVERY_S
@@ -162,8 +173,8 @@ def _stream(plan: Plan, screen: Screen, broker: EmbeddedBroker, service: Child) 
                 streams, publish, load_codec(CODEC), speed=plan.speed, pause_s=1.0 / RATE_HZ, start_ns=start_ns,
                 on_progress=follow,
             )  # fmt: skip
-        _drain(ledger, streams, start_ns, service)
-        return ledger, start_ns, report
+        _drain(ledger, carer, streams, start_ns, service)
+        return ledger, carer, start_ns, report
 
 
 class _Life:
@@ -180,8 +191,8 @@ class _Life:
 
 
 @contextmanager
-def _listening(broker: EmbeddedBroker, ledger: Ledger, screen: Screen) -> Iterator[None]:
-    """A connection that writes what the service publishes into the ledger."""
+def _listening(broker: EmbeddedBroker, ledger: Ledger, screen: Screen, speed: float) -> Iterator[Carer]:
+    """A connection that writes what the service publishes into the ledger, and over which the carer acts."""
 
     def receive(message: Received) -> None:
         _, device_id, kind = message.topic.split("/")
@@ -190,7 +201,9 @@ def _listening(broker: EmbeddedBroker, ledger: Ledger, screen: Screen) -> Iterat
         content = json.loads(message.payload)
         if kind == "score":
             ledger.add_score(device_id, content["t_ns"], content["score"], content["threshold"])
-        elif ledger.add_event(device_id, content["t_ns"], content["event_type"], content["alert_id"]):
+            return
+        carer.hear(device_id, content, time.monotonic())
+        if ledger.add_event(device_id, content["t_ns"], content["event_type"], content["alert_id"]):
             line = ledger.lines[device_id]
             screen.alert(device_id, line.activity, line.is_falling)
 
@@ -199,9 +212,10 @@ def _listening(broker: EmbeddedBroker, ledger: Ledger, screen: Screen) -> Iterat
         on_message=receive,
         subscriptions=[Subscription(f"{PREFIX}/+/event", 1), Subscription(f"{PREFIX}/+/score", 0)],
     )
+    carer = Carer(partial(link.publish, qos=1, is_retained=False), Topics(PREFIX), speed=speed)
     link.start()
     try:
-        yield
+        yield carer
     finally:
         link.stop()
 
@@ -215,12 +229,13 @@ def _wait_until_ready(service: Child) -> None:
         time.sleep(0.05)
 
 
-def _drain(ledger: Ledger, streams: Mapping[str, _Life], start_ns: int, service: Child) -> None:
+def _drain(ledger: Ledger, carer: Carer, streams: Mapping[str, _Life], start_ns: int, service: Child) -> None:
     """Waits until every wearer's last whole window was scored; gives up where nothing comes any more."""
     ends = {name: start_ns + round((life.n_samples / RATE_HZ - WINDOW_S) * NS_PER_S) for name, life in streams.items()}
     n_seen, quiet_since_s = -1, time.monotonic()
     while any(ledger.lines[name].t_scored_ns < end_ns for name, end_ns in ends.items()):
         _check_running(service)
+        carer.act(time.monotonic())
         n_scored = sum(line.n_windows for line in ledger.lines.values())
         if n_scored != n_seen:
             n_seen, quiet_since_s = n_scored, time.monotonic()
