@@ -147,6 +147,109 @@ def test_alert_survives_a_restart():
     assert [(a.alert_id, a.state, a.seq) for a in changes] == [(raised[0].alert_id, "resolved", 4)]
 
 
+S = 1_000_000_000
+UTC = (
+    1_700_000_000 * S
+)  # what the service's clock shows where the devices' show 0: theirs are wrong, and that is all right
+PATIENT = EventPolicy(k=1, n=1, live_within_s=1e10)
+
+
+def fallen(pipeline, now_ns, device_id="a"):
+    """The state after a device has flagged a window and died at 0.48 s of its own clock."""
+    state, _, told = pipeline.step(pipeline.initial(), [worn(device_id, acc_x=7.0, n=25)], now_ns)
+    assert [a.state for a in told] == ["suspected", "checking"]
+    return state
+
+
+def test_countdown_of_a_device_that_died_in_the_fall_ends_by_ticks():
+    """Its clock goes on with ours: pending 10 s after its last window, alarm after 30 more, each told 5 s late."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    state, told = fallen(pipeline, UTC), []
+    for second in range(1, 60):
+        state, decisions, changes = pipeline.step(state, [], UTC + second * S)
+        assert decisions == []
+        told += [(second, a.t_ns / S, a.state, *a.reasons) for a in changes]
+    assert told == [(15, 10.48, "pending", "no_data"), (45, 40.48, "alarm", "countdown")]
+
+
+def test_tick_of_one_device_leaves_the_others_alone():
+    """b sends on and is well."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    state = fallen(pipeline, UTC)
+    state, _, changes = pipeline.step(state, [worn("b", n=700)], UTC + 16 * S)
+    assert [(a.device_id, a.state) for a in changes] == [("a", "pending")]
+    assert state.devices["b"].events.state == "normal"
+
+
+def test_wall_clock_that_is_set_back_does_not_stop_a_countdown():
+    """An hour back, 10 s after the fall: 6 s later it is pending as it would have been."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    state, _, _ = pipeline.step(fallen(pipeline, UTC), [], UTC + 10 * S)
+    back = UTC - 3600 * S
+    state, _, changes = pipeline.step(state, [], back)
+    assert changes == []
+    _, _, changes = pipeline.step(state, [], back + 6 * S)
+    assert [a.state for a in changes] == ["pending"]
+
+
+def test_act_is_stamped_on_the_clock_of_the_device():
+    """Three seconds after the last window came, which ended at 0.48 s of the device's clock."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=replace(PATIENT, check=False))
+    state, _, _ = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0, n=25)], UTC)
+    _, [change], refusal = pipeline.command(state, "a", Command("cancel", "anna", UTC + 3 * S))
+    assert (change.state, change.t_ns, change.by, refusal) == ("cancelled", 3_480_000_000, "anna", None)
+
+
+def test_refused_act_changes_nothing():
+    """Of a device that nobody knows, too."""
+    pipeline = Pipeline(toy_model())
+    state = pipeline.initial()
+    assert pipeline.command(state, "a", Command("ack", "nurse", UTC)) == (state, [], "no_open_alert")
+
+
+def test_device_can_be_muted_before_it_has_sent_anything():
+    """The mute is on our clock until the device's is known."""
+    pipeline = Pipeline(toy_model())
+    state, told, refusal = pipeline.command(pipeline.initial(), "a", Command("mute", "nurse", UTC, minutes=5))
+    assert (told, refusal) == ([], None)
+    assert state.devices["a"].events.muted_until_ns == UTC + 300 * S
+
+
+def test_burst_that_comes_later_than_live_within_s_is_history():
+    """Windows end at 0.38 and 0.48 s; a second after 0.45 s only the second one is live."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(k=1, n=1, live_within_s=1.0))
+    block = worn("a", acc_x=7.0, n=25)
+    _, _, told = pipeline.step(pipeline.initial(), [block], 1_450_000_000)
+    assert [(a.state, a.reasons[-1]) for a in told] == [
+        ("suspected", "historical"),
+        ("expired", "historical"),
+        ("suspected", "reopened"),
+    ]
+    _, _, told = pipeline.step(pipeline.initial(), [block], 1_600_000_000)
+    assert [a.state for a in told] == ["suspected", "expired"]
+
+
+def test_stuck_sensor_gets_no_normal_verdict_and_ends_no_check():
+    """Not one value changes: after a burst that is pending, before one it is unscorable."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    stuck = SampleBlock("a", (500 + np.arange(600) * 20) * MS, np.tile([0.0, 0.0, 9.81], (600, 1)), np.zeros((600, 3)))
+    state, decisions, _ = pipeline.step(pipeline.initial(), [stuck], UTC)
+    assert (decisions, state.devices["a"].n_unscorable) == ([], state.devices["a"].n_windows)
+    state, _, told = pipeline.step(fallen(pipeline, UTC), [stuck], UTC)
+    assert [a.reasons for a in told] == [("unscorable",)]
+
+
+def test_wearer_who_lies_still_after_the_fall_is_seen():
+    """Upright, a knock, then gravity along y: still, and turned by 90 degrees, from the samples alone."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    lying = worn("a", n=100, start_ms=1500, acc_z=0.0)
+    lying.acc_ms2[:, 1] += 9.81
+    blocks = [worn("a", n=50), worn("a", acc_x=7.0, n=25, start_ms=1000), lying]
+    _, _, told = pipeline.step(pipeline.initial(), blocks, UTC)
+    assert [(a.state, a.reasons[0]) for a in told][-1] == ("pending", "posture")
+    assert told[-1].evidence["posture_deg"] == pytest.approx(90.0, abs=0.1)
+
+
 @pytest.mark.parametrize(
     "data",
     [
