@@ -11,6 +11,7 @@ from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, AlertState, Decision
 
 State = Literal["normal", "suspected", "checking", "pending", "alarm", "acknowledged"]
 Refusal = Literal["no_open_alert", "other_alert", "not_in_this_state", "no_verdict"]
+Recent = tuple[tuple[int, float | None, Direction | None], ...]
 CommandKind = Literal["ack", "cancel", "mute", "unmute", "feedback"]
 
 
@@ -27,6 +28,7 @@ class EventPolicy:
     posture_deg: still, and gravity turned by so much against the time before, is a fall, 5 to 175 degrees: between
     standing and lying are 90, between standing and sitting, worn at the waist, some 30.
     silence_s: nothing trusted for so long after a burst is a fall, 2 to 120 s: the device may lie under the wearer.
+    Longer than the pauses between messages of a device that is well.
     check_s: who moves so long, posture as before, has recovered, 1 to 600 s: getting up takes most people less.
     max_check_s: bursts lengthen the check, up to so long in all, check_s to 3600 s: sport is not checked for ever.
     countdown_s: for the wearer to cancel before it is an alarm, 0 to 600 s (0: alarm at once).
@@ -166,7 +168,7 @@ class EventState:
     """
 
     t_ns: int | None = None
-    recent: tuple[tuple[int, float | None, Direction | None], ...] = ()
+    recent: Recent = ()
     alert: OpenAlert | None = None
     muted_until_ns: int | None = None
     idle_since_ns: int | None = None

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stream_occ.alert_table import TABLE, Signal, Turn, tell
-from stream_occ.alert_types import Command, EventPolicy, EventState, Observation, OpenAlert, Refusal, ns
-from stream_occ.motion import TAIL_S, angle_deg
-from stream_occ.samples import NS_PER_S, Alert
+from stream_occ.alert_types import Command, EventPolicy, EventState, Observation, OpenAlert, Recent, Refusal, ns
+from stream_occ.motion import TAIL_S, Direction, angle_deg
+from stream_occ.samples import NS_PER_S, Alert, Decision
 
 __all__ = [
     "QUIET_STEP_NS",
@@ -134,15 +134,26 @@ def _signal(state: EventState, seen: Observation, policy: EventPolicy) -> Signal
 
 def _remember(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
     """Adds the window to the last n, to what is known of the open alert, and to what tells that nobody wears it."""
-    step_ns = 0 if state.t_ns is None else seen.t_end_ns - state.t_ns
-    alert = state.alert
+    alert, learning_ns = state.alert, state.learning_until_ns
     if alert is not None and alert.is_open:
-        alert = _seen_in(alert, seen, step_ns, policy)
-    learning_ns = state.learning_until_ns
+        alert = _seen_in(alert, seen, 0 if state.t_ns is None else seen.t_end_ns - state.t_ns, policy)
     if learning_ns is None and policy.learning_s > 0:
         learning_ns = seen.t_end_ns + ns(policy.learning_s)
-    state = replace(state, t_ns=seen.t_end_ns, alert=alert, learning_until_ns=learning_ns)
-    return state if seen.decision is None else _worn(_flagged(state, seen, policy), seen, policy)
+    recent, idle_ns, is_not_worn = state.recent, state.idle_since_ns, state.is_not_worn
+    if seen.decision is not None:
+        recent = _with_window(recent, seen.decision, seen.gravity_before, policy)
+        idle_ns, is_not_worn = _worn(state, seen, policy)
+    n_set_back = state.n_set_back
+    return EventState(seen.t_end_ns, recent, alert, state.muted_until_ns, idle_ns, is_not_worn, learning_ns, n_set_back)
+
+
+def _with_window(recent: Recent, decision: Decision, gravity: Direction | None, policy: EventPolicy) -> Recent:
+    """The last n windows with this one: they begin with a flagged one, for those before it count for nothing."""
+    t_ns, is_flagged = decision.t_end_ns, decision.label == "outlier"
+    recent = (*recent, (t_ns, decision.score, gravity) if is_flagged else (t_ns, None, None))[-policy.n :]
+    while recent and (recent[0][1] is None or recent[0][0] < t_ns - FLAG_MEMORY_NS):
+        recent = recent[1:]
+    return recent
 
 
 def _seen_in(alert: OpenAlert, seen: Observation, step_ns: int, policy: EventPolicy) -> OpenAlert:
@@ -181,15 +192,16 @@ def _flagged(state: EventState, seen: Observation, policy: EventPolicy) -> Event
     return replace(state, recent=recent)
 
 
-def _worn(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
-    """Not worn after not_worn_s without motion, outside of alerts and well after the last one; any motion ends it."""
-    is_open = state.alert is not None and state.alert.is_open
-    if not seen.is_motionless or is_open or policy.not_worn_s <= 0:
-        return replace(state, idle_since_ns=None, is_not_worn=False)
+def _worn(state: EventState, seen: Observation, policy: EventPolicy) -> tuple[int | None, bool]:
+    """Since when nothing moves, and whether nobody wears it: not_worn_s without motion, outside of alerts and well
+    after the last one; any motion ends it."""
+    alert = state.alert
+    if not seen.is_motionless or policy.not_worn_s <= 0 or (alert is not None and alert.is_open):
+        return None, False
     idle_ns = seen.t_end_ns if state.idle_since_ns is None else state.idle_since_ns
-    is_guarded = state.alert is not None and seen.t_end_ns - state.alert.t_last_flagged_ns < ns(policy.not_worn_guard_s)
-    is_not_worn = state.is_not_worn or (not is_guarded and seen.t_end_ns - idle_ns >= ns(policy.not_worn_s))
-    return replace(state, idle_since_ns=idle_ns, is_not_worn=is_not_worn)
+    is_guarded = alert is not None and seen.t_end_ns - alert.t_last_flagged_ns < ns(policy.not_worn_guard_s)
+    is_long = seen.t_end_ns - idle_ns >= ns(policy.not_worn_s)
+    return idle_ns, state.is_not_worn or (is_long and not is_guarded)
 
 
 def _on_clock(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
