@@ -85,6 +85,17 @@ class PipelineState:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """One window: what the engine is to see of it, its features x (d,), score, |a| at rest, whether nothing changes."""
+
+    seen: Observation
+    x: FloatArray
+    score: float
+    rest_ms2: float
+    is_stuck: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
     """What stays the same from step to step: the model, how streams are cut, when alerts begin and end."""
 
@@ -145,7 +156,7 @@ class Pipeline:
         alerts: list[Alert] = []
         if len(batch) == 0:
             return decisions, alerts
-        scores = self._score(batch)
+        X, scores = self._score(batch)
         rest = rest_magnitude_ms2(batch.signals)
         seen, is_stuck = self._look(batch, now_ns)
         rows_of: dict[str, list[int]] = {}
@@ -153,7 +164,7 @@ class Pipeline:
             rows_of.setdefault(name, []).append(i)
         for name, rows in rows_of.items():
             device = replace(devices[name], seen_ns=(seen[rows[-1]].t_end_ns, now_ns))
-            looks = [(seen[i], float(scores[i]), float(rest[i]), is_stuck[i]) for i in rows]
+            looks = [_Look(seen[i], X[i], float(scores[i]), float(rest[i]), is_stuck[i]) for i in rows]
             devices[name], made, changes = self._decide(device, looks)
             decisions += made
             alerts += changes
@@ -167,14 +178,14 @@ class Pipeline:
             cut.append(batch)
         return replace(device, resampler=resampler, cutter=cutter), cut
 
-    def _score(self, batch: WindowBatch) -> FloatArray:
-        """Scores (n,), NaN for a window whose features are not finite."""
+    def _score(self, batch: WindowBatch) -> tuple[FloatArray, FloatArray]:
+        """Features (n, d) and scores (n,), NaN for a window whose features are not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             X = self.model.feature_set.extract(batch)
         finite = np.isfinite(X).all(axis=1)
         scores = np.full(len(batch), np.nan)
         scores[finite] = self.model.score_features(X[finite])
-        return scores
+        return X, scores
 
     def _look(self, batch: WindowBatch, now_ns: int) -> tuple[list[Observation], list[bool]]:
         """What each window shows apart from its score, and whether its sensor is stuck."""
@@ -198,24 +209,24 @@ class Pipeline:
             for i, t_ns in enumerate(batch.t_start_ns.tolist())
         ], found.is_stuck.tolist()
 
-    def _decide(
-        self, device: DeviceState, looks: list[tuple[Observation, float, float, bool]]
-    ) -> tuple[DeviceState, list[Decision], list[Alert]]:
-        """One device's windows (what is seen, score, |a| at rest, stuck), in order, through its event engine.
+    def _decide(self, device: DeviceState, looks: Sequence[_Look]) -> tuple[DeviceState, list[Decision], list[Alert]]:
+        """One device's windows, in order, through its event engine.
 
         No verdict where features are not finite, and no normal one while the sensor is stuck or a fault of it holds:
         such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
-        flagged.
+        flagged. A flagged window outside of alerts, which may begin one, says in what it is odd.
         """
         model, events, rest_state, last = self.model, device.events, device.rest, device.last
         decisions: list[Decision] = []
         alerts: list[Alert] = []
-        for seen, score, rest, is_stuck in looks:
-            rest_state = _watch_rest(rest_state, rest)
-            is_broken = is_stuck or rest_state.fault is not None
+        for look in looks:
+            seen, score = look.seen, look.score
+            rest_state = _watch_rest(rest_state, look.rest_ms2)
+            is_broken = look.is_stuck or rest_state.fault is not None
             if not (np.isnan(score) or (is_broken and score <= model.threshold)):
                 label: Label = "outlier" if score > model.threshold else "normal"
-                last = Decision(seen.device_id, seen.t_end_ns, score, model.threshold, label, model.model_id)
+                odd = model.explain(look.x) if label == "outlier" and events.state == "normal" else ()
+                last = Decision(seen.device_id, seen.t_end_ns, score, model.threshold, label, model.model_id, odd)
                 decisions.append(last)
                 seen = replace(seen, decision=last)
             events, changes = push(events, seen, self.policy)

@@ -10,6 +10,7 @@ import numpy as np
 from stream_occ.features import FeatureSet
 from stream_occ.samples import FloatArray
 from stream_occ.scoring._base import Scorer
+from stream_occ.scoring.explanation import explain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,3 +57,7 @@ class Model:
         if X.shape[0] == 0:
             return np.empty(0)
         return self.scorer.score(self.scaler.transform(X))
+
+    def explain(self, x: FloatArray) -> tuple[tuple[str, float], ...]:
+        """The features (name, robust z) in which an unscaled row x (d,) is furthest from its nearest normal rows."""
+        return explain(self.scaler.transform(x), self.scorer, self.feature_set.NAMES)

@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from stream_occ.samples import FloatArray, IntArray
-from stream_occ.scoring._base import Arrays, Scorer, as_rows, finite_rows, load_scorer, refusal
+from stream_occ.scoring._base import Arrays, Scorer, finite_rows, load_scorer, refusal
 
 LEAST_EVIDENCE = -2.0  # nearly one-sided: little of an evidence takes no more than this from the score
 LARGEST_Z = 1e6  # a part beyond counts as this: the sum stays finite, and the other parts show in its digits
 NOVELTY = "novelty"
-N_NEAREST = 5  # training rows that an explanation sets a row beside
 
 __all__ = ["LARGEST_Z", "LEAST_EVIDENCE", "NOVELTY", "FrozenScorer"]
 
@@ -61,21 +60,6 @@ class FrozenScorer:
         return contributions(
             np.column_stack([self.novelty.score(X), X[:, self._columns]]), self._center, self._scale, self.weight
         )
-
-    def against_nearest(self, X: FloatArray) -> FloatArray:
-        """Each feature less its median over the 5 nearest training rows, (n, d): in what a row is odd, scaler's units.
-
-        Raises ValueError where the novelty scorer does not keep its training rows as `X`.
-        """
-        X, known = as_rows(X, self.n_features), self.novelty.arrays().get("X")
-        if known is None:
-            raise ValueError(f"novelty must keep its training rows; a scorer of kind {self.novelty.KIND} does not")
-        differences = np.empty_like(X)
-        for i, row in enumerate(X):
-            away = np.add.reduce((known - row) ** 2, axis=1)
-            nearest = np.argsort(away, kind="stable")[:N_NEAREST]
-            differences[i] = row - np.median(known[nearest], axis=0)
-        return differences
 
     def arrays(self) -> Arrays:
         """The fusion's numbers and, with a prefix, the arrays of the novelty scorer."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from stream_occ.detectors import OCNN, EvidenceFusion, KernelPCANovelty, RandomProjectionEnsemble, preset
+from stream_occ.detectors import OCNN, EvidenceFusion, RandomProjectionEnsemble, preset
 from stream_occ.errors import ModelError, UsageError
 from stream_occ.features.fall31 import NAMES
 from stream_occ.scoring import load_scorer
@@ -164,16 +164,6 @@ def test_row_scores_the_same_in_any_batch() -> None:
     assert [float(scorer.score(row[None])[0]) for row in asked] == together.tolist()
     assert scorer.score(asked[::-3]).tolist() == together[::-3].tolist()
     assert scorer.explain(asked).sum(axis=1) == pytest.approx(together, rel=1e-12)
-
-
-def test_row_is_set_beside_its_nearest_training_rows() -> None:
-    """A row unlike the others in its third feature alone differs there, from the median of the 5 nearest."""
-    X = np.concatenate([np.eye(4)[[0] * 20] * np.arange(20)[:, None], np.full((5, 4), 1000.0)])
-    scorer = EvidenceFusion(OCNN(n_neighbors=1), random_state=0).fit(X).to_scorer()
-    # nearest along the first axis to 7.2: 5, 6, 7, 8, 9, with median 7
-    np.testing.assert_allclose(scorer.against_nearest(np.array([[7.2, 0.0, -3.0, 0.0]])), [[0.2, 0, -3, 0]])
-    with pytest.raises(ValueError, match="must keep its training rows"):
-        EvidenceFusion(KernelPCANovelty()).fit(rows()).to_scorer().against_nearest(rows(1))
 
 
 def test_seed_decides_all() -> None:
