@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,6 +17,7 @@ from stream_occ.wiring import state_folder
 log = logging.getLogger("stream_occ.keeping")
 
 QUIET_INTERVALS = 12  # a device without an open alert is saved every twelfth interval: little hangs on its last minute
+MAX_QUIET_SAVES = 200  # of one save, so that thousands of devices do not hold the worker up together
 MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go
 
 Standing = tuple[DeviceState, Alert | None]
@@ -70,18 +72,21 @@ class Keeper:
             self._changed.discard(device_id)
             self._saved.pop(device_id, None)
 
+    def is_due(self, now_s: float) -> bool:
+        """True where `save` has something to do: what is noted, or an interval that is over."""
+        is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten)
+        return self._store is not None and (is_urgent or now_s >= self._due_s)
+
     def save(self, devices: Mapping[str, Standing], *, now_s: float, now_ns: int, is_last: bool = False) -> None:
         """Writes, in one transaction, what is noted and what is due; is_last: all that differs from the file."""
-        is_due = is_last or now_s >= self._due_s
-        is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten)
-        if self._store is None or not (is_due or is_urgent):
+        if self._store is None:
             return
-        if is_due:
+        names = set(devices) if is_last else self._changed & devices.keys()
+        if now_s >= self._due_s:
             self._due_s = now_s + self._interval_s
-        names = {name for name in self._changed if name in devices}
-        if is_due:
-            names |= {name for name, standing in devices.items() if is_last or self._is_due(name, standing, now_s)}
-        names = {name for name in names if self._differs(name, devices[name][0])}
+            names |= {name for name, (_, alert) in devices.items() if alert is not None}
+            names |= set(self._quiet_due(devices, now_s)[:MAX_QUIET_SAVES])
+        names = {name for name in names if name not in self._saved or self._saved[name][0] is not devices[name][0]}
         if not (names or self._unsaved or self._forgotten):
             return
         states = {name: devices[name] for name in sorted(names)}
@@ -104,13 +109,11 @@ class Keeper:
         if self._store is not None:
             self._store.close()
 
-    def _differs(self, name: str, state: DeviceState) -> bool:
-        return name not in self._saved or self._saved[name][0] is not state
-
-    def _is_due(self, name: str, standing: Standing, now_s: float) -> bool:
-        if name not in self._saved or standing[1] is not None:
-            return True
-        return now_s >= self._saved[name][1] + QUIET_INTERVALS * self._interval_s
+    def _quiet_due(self, devices: Mapping[str, Standing], now_s: float) -> list[str]:
+        """Devices whose last save is long ago, the longest first."""
+        oldest_s = now_s - QUIET_INTERVALS * self._interval_s
+        saved_s = {name: self._saved[name][1] if name in self._saved else -math.inf for name in devices}
+        return sorted((name for name in devices if saved_s[name] <= oldest_s), key=lambda name: saved_s[name])
 
     def _failed(self, error: Exception) -> None:
         self._n_failed += 1

@@ -212,12 +212,13 @@ class Service:
 
     def _keep(self, now_ns: int, now_s: float, *, is_last: bool = False) -> None:
         """Has changes and what is due written down."""
-        devices = {
-            name: (state, record.open_alert)
-            for name, record in self.intake.devices.items()
-            if (state := self._state.devices.get(name)) is not None
-        }
-        self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last)
+        if is_last or self._keeper.is_due(now_s):
+            devices = {
+                name: (state, record.open_alert)
+                for name, record in self.intake.devices.items()
+                if (state := self._state.devices.get(name)) is not None
+            }
+            self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last)
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
 
     def _restored(self) -> PipelineState:

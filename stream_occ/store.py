@@ -34,6 +34,7 @@ from stream_occ.samples import NS_PER_S, Alert
 from stream_occ.waveform import Waveform
 
 SCHEMA_VERSION = 1
+HEADER_BYTES = 100  # of an SQLite file
 APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
 _SCHEMA = f"""
 CREATE TABLE devices (device_id TEXT PRIMARY KEY, model_id TEXT NOT NULL, format_version INTEGER NOT NULL,
@@ -97,6 +98,7 @@ class Store:
         self._lock = _locked(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it holds is for its user alone
+            _check_header(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2.0)
             try:
                 self._prepare()
@@ -186,18 +188,14 @@ class Store:
 
     def _prepare(self) -> None:
         try:
-            application_id = self._pragma("application_id")
-            n_tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if application_id != APPLICATION_ID and (application_id or n_tables):
-                raise DataError(str(self.path), "be a state file of stream-occ", "another program's", _REMEDY)
-            if n_tables and (version := self._pragma("user_version")) != SCHEMA_VERSION:
-                raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", _REMEDY)
-            if n_tables and (problem := self._pragma("quick_check(1)")) != "ok":
-                raise _damaged(self.path, problem)
-            self._pragma("journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            if not n_tables:
+            if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+            if (version := self._pragma("user_version")) != SCHEMA_VERSION:
+                raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", _REMEDY)
+            if (problem := self._pragma("quick_check(1)")) != "ok":
+                raise _damaged(self.path, problem)
+            self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
         except sqlite3.OperationalError:
             raise  # full, read-only, locked: the disk's trouble, not the file's
         except sqlite3.DatabaseError as error:
@@ -281,6 +279,16 @@ def _rebuilt(alert: Alert, saved_ns: int) -> DeviceState:
 
 
 _REMEDY = "Set state.path to another file, or move this one away: open alerts in it are then forgotten"
+
+
+def _check_header(path: Path) -> None:
+    """Raises DataError where the file is not empty and does not bear our mark; SQLite, if asked, might write to it."""
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    if header and not header.startswith(b"SQLite format 3\0"):
+        raise _damaged(path, "one that is not a database")
+    if header and int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise DataError(str(path), "be a state file of stream-occ", "another program's database", _REMEDY)
 
 
 def _damaged(path: Path, got: str) -> DataError:

@@ -303,7 +303,7 @@ def test_place_that_cannot_be_written_is_a_fault_and_no_end(tmp_path: Path, capl
 def test_damaged_file_ends_the_start_with_one_line(tmp_path: Path) -> None:
     """And is left as it is."""
     (tmp_path / "state.db").write_bytes(b"no database at all" * 1000)
-    with pytest.raises(DataError, match="be an undamaged state file; got file is not a database"):
+    with pytest.raises(DataError, match="be an undamaged state file; got one that is not a database"):
         open_keeper(config(path=tmp_path / "state.db"), "toy")
     assert (tmp_path / "state.db").read_bytes() == b"no database at all" * 1000
 

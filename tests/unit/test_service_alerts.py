@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,5 +216,25 @@ def test_waveform_of_a_pending_alert_is_published_only_where_wanted(is_wanted: b
 
 
 def test_what_the_score_came_from_is_passed_through() -> None:
-    """Contributions of the window that made a change; until the detectors give some there are none."""
+    """Contributions of the burst's window stay with the alert until another window that made a change has some."""
+    bench = Bench(events=CHECKED)
+    pipeline = bench.service._pipeline
+
+    class Explaining:
+        model = pipeline.model
+
+        def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
+            state, decisions, alerts = pipeline.step(state, blocks, now_ns)
+            shares = (("last_acc_x_ms2", 0.75), ("mean_gyr_z_rads", 0.25))
+            told = [replace(one, contributions=shares) if one.label == "outlier" else one for one in decisions]
+            return state, told, alerts
+
+    bench.service._pipeline = Explaining()  # type: ignore[assignment]
+    bench.send(100)
+    bench.send(25, first=100, knock=True)
+    bench.send(175, first=125, lying=True)
+    bench.run(6.0)
+    shares = [["last_acc_x_ms2", 0.75], ["mean_gyr_z_rads", 0.25]]
+    assert [event["contributions"] for event in bench.link.of("stream_occ/w1/event")] == [shares, shares, shares]
+    assert bench.link.of("stream_occ/w1/alert")[0]["contributions"] == shares
     assert [event["contributions"] for event in fallen().link.of("stream_occ/w1/event")] == [[], [], []]

@@ -57,6 +57,27 @@ def test_file_is_for_its_user_alone(tmp_path: Path) -> None:
     assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
 
 
+def test_what_is_saved_is_on_the_disk(tmp_path: Path) -> None:
+    """Write-ahead log with synchronous FULL (2): a commit survives a power cut."""
+    store = Store(tmp_path / "state.db")
+    assert store._pragma("journal_mode") == "wal"
+    assert store._pragma("synchronous") == 2
+    store.close()
+
+
+def test_database_of_another_program_that_still_has_a_log_is_not_touched(tmp_path: Path) -> None:
+    """SQLite would write the log into the file when it closes it."""
+    path = tmp_path / "state.db"
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA journal_mode = WAL")
+    foreign(path)
+    before = [file.read_bytes() for file in sorted(tmp_path.glob("state.db*"))]
+    with pytest.raises(DataError, match="another program's"):
+        Store(path)
+    assert [file.read_bytes() for file in sorted(tmp_path.glob("state.db*")) if file.suffix != ".lock"] == before
+    db.close()
+
+
 def test_change_told_before_is_kept_as_it_was(tmp_path: Path) -> None:
     """(alert_id, seq) is the change's name: a second one changes nothing."""
     store = Store(tmp_path / "state.db")
@@ -159,7 +180,10 @@ def read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "got"),
     [
-        (lambda path: path.write_bytes(b"not a database, but long enough to be looked at" * 100), "not a database"),
+        (
+            lambda path: path.write_bytes(b"not a database, but long enough to be looked at" * 100),
+            "one that is not a database",
+        ),
         (foreign, "another program's"),
         (future, f"version {SCHEMA_VERSION + 1}"),
         (torn, "malformed|Tree|Page"),
