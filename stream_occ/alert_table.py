@@ -279,6 +279,7 @@ def _told(state: EventState, alert: OpenAlert, reasons: tuple[str, ...]) -> Aler
         model_id=alert.model_id,
         evidence=evidence,
         by=alert.by,
+        contributions=alert.contributions,
     )
 
 
@@ -315,6 +316,7 @@ def _new(state: EventState, turn: Turn) -> OpenAlert:
         check_end_ns=turn.t_ns + ns(turn.policy.check_s),
         gravity=gravity,
         posture_deg=angle_deg(gravity, turn.seen.gravity_after),
+        contributions=decision.contributions,
     )
     return _grown(alert, [(t_ns, score) for t_ns, score, _ in flagged])
 

@@ -124,7 +124,8 @@ class OpenAlert:
     state: since t_state_ns; the last change told is number seq, at t_told_ns. is_persons: closed by a person, never
     opened again by itself. t_event_ns: when it was suspected; gravity: before its first flagged window. check_end_ns:
     when moving on is recovery. trusted_ns: end of the last trusted window; due_ns: next deadline. still_since_ns,
-    posture_deg: as last seen. quiet_ns: time in normal windows since the last burst; has_moved: in it.
+    posture_deg: as last seen. quiet_ns: time in normal windows since the last burst; has_moved: in it. contributions:
+    of the window that began it.
     """
 
     alert_id: str
@@ -152,6 +153,7 @@ class OpenAlert:
     still_since_ns: int | None = None
     quiet_ns: int = 0
     has_moved: bool = False
+    contributions: tuple[tuple[str, float], ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -45,7 +45,6 @@ class DeviceRecord:
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
     open_alert: Alert | None = None
-    contributions: tuple[tuple[str, float], ...] = ()
     is_alert_retained: bool = False
     waveform: tuple[int, Waveform] | None = None
     drift: DriftWatch | None = None

@@ -304,7 +304,7 @@ def instant(t_ns: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
-def event_message(alert: Alert, contributions: Contributions = ()) -> EventMessage:
+def event_message(alert: Alert) -> EventMessage:
     """The event that announces a change of an alert."""
     return EventMessage(
         event_type=alert.state,
@@ -318,11 +318,11 @@ def event_message(alert: Alert, contributions: Contributions = ()) -> EventMessa
         score=alert.score,
         model=alert.model_id,
         evidence=alert.evidence,
-        contributions=contributions,
+        contributions=alert.contributions,
     )
 
 
-def alert_message(alert: Alert, contributions: Contributions = ()) -> AlertMessage:
+def alert_message(alert: Alert) -> AlertMessage:
     """The retained description of an open alert."""
     return AlertMessage(
         alert_id=alert.alert_id,
@@ -337,7 +337,7 @@ def alert_message(alert: Alert, contributions: Contributions = ()) -> AlertMessa
         score=alert.score,
         model=alert.model_id,
         evidence=alert.evidence,
-        contributions=contributions,
+        contributions=alert.contributions,
     )
 
 

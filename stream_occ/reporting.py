@@ -56,10 +56,10 @@ class Reporter:
         """A change of an alert: the event, and the retained alert, emptied where it is closed."""
         is_unconfirmed = alert.state in UNCONFIRMED and not record.is_alert_retained
         if self._output.publish_suspected or not is_unconfirmed:
-            payload = event_message(alert, record.contributions).to_payload()
+            payload = event_message(alert).to_payload()
             record.unsent.append((self._topics.event(alert.device_id), payload, False))
         if alert.state in RETAINED:
-            payload = alert_message(alert, record.contributions).to_payload()
+            payload = alert_message(alert).to_payload()
             record.unsent.append((self._topics.alert(alert.device_id), payload, True))
         elif record.is_alert_retained:
             record.unsent.append((self._topics.alert(alert.device_id), b"", True))
@@ -117,7 +117,7 @@ class Reporter:
         """Has the device's retained topics published again: the broker may have lost them."""
         record.shown = None
         if record.open_alert is not None and record.is_alert_retained:
-            payload = alert_message(record.open_alert, record.contributions).to_payload()
+            payload = alert_message(record.open_alert).to_payload()
             self._link.publish(self._topics.alert(record.open_alert.device_id), payload, qos=1, is_retained=True)
 
     def counters(self, message: CountersMessage) -> None:

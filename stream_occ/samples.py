@@ -112,7 +112,8 @@ class Alert:
     """One change of an alert's state; `seq` counts the changes of one `alert_id` from 0.
 
     `evidence` holds plain numbers (flagged windows, peak score, first and last flagged instants in ns). `by`: which
-    person acted last, "" where none has.
+    person acted last, "" where none has. contributions: in what the window that began the alert is odd, see
+    `Model.explain`.
     """
 
     alert_id: str
@@ -126,6 +127,7 @@ class Alert:
     model_id: str
     evidence: dict[str, float | int] = field(default_factory=dict)
     by: str = ""
+    contributions: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

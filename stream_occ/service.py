@@ -113,7 +113,7 @@ class Service:
                 decisions += made
                 told += alerts
         self.n_windows += len(decisions)
-        self._note(told, decisions, now_ns)
+        self._note(told, now_ns)
         self._keep(now_ns, now_s)
         for alert in told:  # kept before it is told, and told before anything that may fail: it is not said again
             self._reporter.alert(alert, self.intake.devices[alert.device_id])
@@ -188,16 +188,14 @@ class Service:
         self._acted.add(device_id)
         return alerts
 
-    def _note(self, told: Sequence[Alert], decisions: Sequence[Decision], now_ns: int) -> None:
-        """What belongs to told changes: the open alert of each device, what its score came from, its signals."""
-        contributions = {(made.device_id, made.t_end_ns): made.contributions for made in decisions}
+    def _note(self, told: Sequence[Alert], now_ns: int) -> None:
+        """What belongs to told changes: the open alert of each device, and its signals."""
         changes: list[Told] = []
         for alert in told:
             record = self.intake.devices[alert.device_id]
             record.open_alert = alert if alert.state in OPEN_ALERT_STATES else None
             if alert.seq == 0:
-                record.contributions, record.waveform = (), None
-            record.contributions = contributions.get((alert.device_id, alert.t_ns)) or record.contributions
+                record.waveform = None
             waveform = None
             is_burst = alert.evidence.get("t_last_flagged_ns") == alert.t_ns
             if self._signals is not None and (is_burst or alert.state == "pending"):

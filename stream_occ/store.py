@@ -243,7 +243,8 @@ def alert_json(alert: Alert) -> str:
 def alert_of(text: str) -> Alert:
     """The change that `alert_json` wrote; raises ValueError or TypeError for anything else."""
     fields = json.loads(text)
-    return Alert(**{**fields, "reasons": tuple(fields["reasons"])})
+    contributions = tuple((str(name), float(z)) for name, z in fields["contributions"])
+    return Alert(**{**fields, "reasons": tuple(fields["reasons"]), "contributions": contributions})
 
 
 def _json_or_none(alert: Alert | None) -> str | None:
@@ -272,6 +273,7 @@ def _rebuilt(alert: Alert, saved_ns: int) -> DeviceState:
         seq=alert.seq,
         state=alert.state,
         by=alert.by,
+        contributions=alert.contributions,
         level=int(evidence.get("level", 0)),
         due_ns=None if alert.state == "acknowledged" else int(evidence.get("t_deadline_ns", alert.t_ns)),
     )

@@ -115,8 +115,8 @@ def test_alert_and_event_say_the_same_change() -> None:
         "contributions": [],
     }
     assert (alert.state, alert.device, alert.alert_id, alert.seq, alert.by) == ("alarm", "w1", "id-1", 2, "anna")
-    assert event_message(replace(ALERT, by=""), (("free_fall", 0.7),)).by is None
-    assert event_message(ALERT, (("free_fall", 0.7),)).contributions == (("free_fall", 0.7),)
+    assert event_message(replace(ALERT, by="")).by is None
+    assert event_message(replace(ALERT, contributions=(("fall", 0.7),))).contributions == (("fall", 0.7),)
 
 
 def test_margin_is_score_minus_threshold() -> None:

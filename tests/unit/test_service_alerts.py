@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from stream_occ.samples import NS_PER_S
+from stream_occ.scoring import Model
 from tests.unit.service_bench import T0_NS, Bench
 
 CHECKED = {"k": 2, "n": 3, "countdown_s": 20.0, "repeat_s": 60.0, "check_s": 10.0, "refractory_s": 30.0}
@@ -215,26 +214,10 @@ def test_waveform_of_a_pending_alert_is_published_only_where_wanted(is_wanted: b
         np.testing.assert_array_equal(values[:, 0], np.where(k >= 100, 20.0, 0.0).astype("f4"))
 
 
-def test_what_the_score_came_from_is_passed_through() -> None:
-    """Contributions of the burst's window stay with the alert until another window that made a change has some."""
-    bench = Bench(events=CHECKED)
-    pipeline = bench.service._pipeline
-
-    class Explaining:
-        model = pipeline.model
-
-        def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
-            state, decisions, alerts = pipeline.step(state, blocks, now_ns)
-            shares = (("last_acc_x_ms2", 0.75), ("mean_gyr_z_rads", 0.25))
-            told = [replace(one, contributions=shares) if one.label == "outlier" else one for one in decisions]
-            return state, told, alerts
-
-    bench.service._pipeline = Explaining()  # type: ignore[assignment]
-    bench.send(100)
-    bench.send(25, first=100, knock=True)
-    bench.send(175, first=125, lying=True)
-    bench.run(6.0)
-    shares = [["last_acc_x_ms2", 0.75], ["mean_gyr_z_rads", 0.25]]
-    assert [event["contributions"] for event in bench.link.of("stream_occ/w1/event")] == [shares, shares, shares]
-    assert bench.link.of("stream_occ/w1/alert")[0]["contributions"] == shares
+def test_in_what_the_first_window_is_odd_stays_with_the_alert(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every change of the alert says it, and the retained alert; a scorer that keeps no rows says nothing."""
     assert [event["contributions"] for event in fallen().link.of("stream_occ/w1/event")] == [[], [], []]
+    monkeypatch.setattr(Model, "explain", lambda self, x: (("last_acc_x_ms2", 7.5), ("mean_gyr_z_rads", -2.5)))
+    link, odd = fallen().link, [["last_acc_x_ms2", 7.5], ["mean_gyr_z_rads", -2.5]]
+    assert [event["contributions"] for event in link.of("stream_occ/w1/event")] == [odd, odd, odd]
+    assert link.of("stream_occ/w1/alert")[0]["contributions"] == odd
