@@ -31,6 +31,7 @@ RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the pro
 MAX_UNSENT = 1000  # events and alerts of a device that wait for room in the outgoing queue; then the oldest go
 RETAINED = frozenset({"pending", "alarm", "acknowledged"})
 UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_suspected: false` leaves out
+NO_VERDICT = frozenset({"blind_model", "rate_too_low"})  # with these a window below the threshold is not normal
 FAULTY_SAMPLES = ("gap", "clock_reset", "late", "unscorable")  # doubled and interpolated samples are everyday
 
 
@@ -138,17 +139,19 @@ class Reporter:
         last = None if state is None else state.last
         rate_hz = None if state is None else state.resampler.measured_rate_hz
         is_scored = self._is_scored(record, state, now_s)
+        faults = self._faults(record, state, rate_hz, now_s, is_scored)
         if record.open_alert is not None:
             name: str = record.open_alert.state
         else:
-            name = "normal" if is_scored and not (state and state.faults) else "waiting"
+            is_trusted = not (state and state.faults) and not faults & NO_VERDICT
+            name = "normal" if is_scored and is_trusted else "waiting"
         return StateMessage(
             state=name,  # type: ignore[arg-type]
             score=None if last is None else last.score,
             threshold=self._model.threshold,
             rate_hz=None if rate_hz is None else round(rate_hz, 3),
             last_seen=None if record.data_ns is None else instant(record.data_ns),
-            faults=self._faults(record, state, rate_hz, now_s, is_scored),
+            faults=tuple(sorted(faults)),
             **_flags(state, now_ns),
             counters=_counters(record, state),
             model=self._model.model_id,
@@ -163,7 +166,7 @@ class Reporter:
 
     def _faults(
         self, record: DeviceRecord, state: DeviceState | None, rate_hz: float | None, now_s: float, is_scored: bool
-    ) -> tuple[str, ...]:
+    ) -> set[str]:
         if state is not None:
             for name, n in _odd_samples(state).items():
                 if name in FAULTY_SAMPLES and n > record.odd_samples.get(name, 0):
@@ -176,13 +179,15 @@ class Reporter:
         nominal_hz = record.profile.nominal_rate_hz
         if nominal_hz is not None and rate_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
             faults.add("rate_mismatch")
+        if rate_hz is not None and rate_hz < self._model.min_stream_hz:
+            faults.add("rate_too_low")
         if record.drift is not None and record.drift.is_adrift:
             faults.add("drift")
         if not record.is_online:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
             faults.add("not_scored")
-        return tuple(sorted(faults))
+        return faults
 
 
 def _flags(state: DeviceState | None, now_ns: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from stream_occ.evaluation.protocol import Trial
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.motion import motion
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording
-from stream_occ.training.checks import measured_rate_hz, slowest_rate_hz
+from stream_occ.training.checks import measured_rate_hz
 from stream_occ.windowing import WindowBatch, cut_windows
 
 ProgressReport = Callable[[str, int, int], None]
@@ -58,7 +58,8 @@ def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
     """
     batch = front_end.cut(recording)
     chosen = features.load(front_end.feature_set)
-    is_slow = len(batch) > 0 and measured_rate_hz(recording.block.t_ns) < slowest_rate_hz(front_end.rate_hz, chosen)
+    lowest = features.slowest_stream_hz(front_end.rate_hz, chosen)
+    is_slow = len(batch) > 0 and measured_rate_hz(recording.block.t_ns) < lowest
     X = np.full((len(batch), len(chosen.NAMES)), np.nan)
     if len(batch) and not is_slow:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -135,7 +136,7 @@ def extract_trials(
         progress("Extracting features", len(trials), n_expected)
     slow = [trial.name for trial in trials if trial.is_slow]
     if len(slow) > len(trials) / 2:
-        lowest = slowest_rate_hz(front_end.rate_hz, features.load(front_end.feature_set))
+        lowest = features.slowest_stream_hz(front_end.rate_hz, features.load(front_end.feature_set))
         raise DataError(
             "recordings",
             f"be sampled at {lowest:g} Hz or faster for {front_end.feature_set}",

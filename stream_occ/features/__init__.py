@@ -43,6 +43,15 @@ class FeatureSet(Protocol):
         """Features (n, len(NAMES)) of windows as given: filtering is the stream's work, done before they are cut."""
 
 
+# Linear interpolation may fill every second grid point, no more, and a nominal rate may be missed by a tenth.
+MIN_RATE_SHARE = 0.45
+
+
+def slowest_stream_hz(model_rate_hz: float, feature_set: FeatureSet) -> float:
+    """The slowest measured rate of a stream that a model of so many Hz may be trained, tested and run on."""
+    return max(MIN_RATE_SHARE * model_rate_hz, feature_set.min_stream_hz)
+
+
 def load(name: str) -> FeatureSet:
     """The feature set called `name`; raises ConfigError for an unknown one."""
     return cast(FeatureSet, load_plugin(__name__, name, kind="feature_set", error=ConfigError).FEATURE_SET)

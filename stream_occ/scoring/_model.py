@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.features import FeatureSet
+from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.samples import FloatArray
 from stream_occ.scoring._base import Scorer
 from stream_occ.scoring.explanation import explain
@@ -51,6 +51,11 @@ class Model:
         """Why the trainer says that the model tells nothing apart ("accepts all 200 ..."); empty for all others."""
         training = self.metadata.get("training")
         return str(training.get("blind", "")) if isinstance(training, dict) else ""
+
+    @property
+    def min_stream_hz(self) -> float:
+        """The slowest measured rate of a stream whose windows tell what is normal."""
+        return slowest_stream_hz(self.rate_hz, self.feature_set)
 
     def score_features(self, X: FloatArray) -> FloatArray:
         """Scores (n,), high = abnormal, of unscaled feature rows X (n, d); each row alone decides its score."""

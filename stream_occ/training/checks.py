@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_occ.errors import DataError
-from stream_occ.features import FeatureSet
+from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.quality import rest_fault, rest_magnitude_ms2
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, FloatArray, IntArray, Recording
@@ -16,8 +16,6 @@ MAX_GYR_RADS = 61.0
 # Over a while the mean of the vector a is gravity's reaction, so the mean of |a| is g or more: 8.5 to 18 m/s2 over all
 # activities of MobiFall, WEDA-FALL and sp-sw-har (the median goes down to 3.3: a jumper is in free fall half the time).
 MEAN_ACC_FACTOR = 3.0
-# Linear interpolation may fill every second grid point, no more, and a nominal rate may be missed by a tenth.
-MIN_RATE_SHARE = 0.45
 
 
 def measured_rate_hz(t_ns: IntArray) -> float:
@@ -25,11 +23,6 @@ def measured_rate_hz(t_ns: IntArray) -> float:
     steps = np.diff(np.unique(t_ns))
     steps = steps[steps <= StreamSettings().gap_ns]
     return float(steps.size * NS_PER_S / steps.sum()) if steps.size else 0.0
-
-
-def slowest_rate_hz(model_rate_hz: float, feature_set: FeatureSet) -> float:
-    """The slowest measured rate of a stream that a model of so many Hz may be trained on and tested with."""
-    return max(MIN_RATE_SHARE * model_rate_hz, feature_set.min_stream_hz)
 
 
 def check_samples(recording: Recording, batch: WindowBatch, feature_set: FeatureSet) -> None:
@@ -76,7 +69,7 @@ def check_units(recording: Recording, rest_ms2: FloatArray) -> None:
 
 def check_rate(recording: Recording, model_rate_hz: float, feature_set: FeatureSet) -> None:
     """Raises DataError for a stream too slow for a model of so many Hz."""
-    rate_hz, lowest = measured_rate_hz(recording.block.t_ns), slowest_rate_hz(model_rate_hz, feature_set)
+    rate_hz, lowest = measured_rate_hz(recording.block.t_ns), slowest_stream_hz(model_rate_hz, feature_set)
     if rate_hz < lowest:
         raise DataError(
             recording.name,

@@ -64,12 +64,14 @@ class Bench:
             Received.of(topic, payload, is_retained=is_retained, arrived_s=self.now_s, max_bytes=limit)
         )
 
-    def send(self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False, lying: bool = False) -> None:
-        """n samples at 50 Hz from sample number `first` on."""
+    def send(
+        self, n: int, *, device: str = "w1", first: int = 0, knock: bool = False, lying: bool = False, hz: int = 50
+    ) -> None:
+        """n samples from sample number `first` on."""
         k = np.arange(first, first + n)
         acc = np.tile([20.0 if knock else 0.0, 9.8 if lying else 0.0, 0.0 if lying else 9.8], (n, 1))
         acc[:, 2] += (0.05 if lying else 2.0) * np.sin(2 * np.pi * 2.0 * k / 50.0)
-        block = SampleBlock(device, T0_NS + k * 20_000_000, acc, np.zeros((n, 3)))
+        block = SampleBlock(device, T0_NS + k * (NS_PER_S // hz), acc, np.zeros((n, 3)))
         assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
 
     def run(self, seconds: float = 0.0) -> None:

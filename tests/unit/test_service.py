@@ -287,6 +287,16 @@ def test_rate_other_than_the_profiles_is_a_fault() -> None:
     assert bench.state()["faults"] == ["rate_mismatch"]
 
 
+def test_too_slow_a_stream_is_a_fault_and_never_normal() -> None:
+    """20 Hz where a model of 50 Hz needs 22.5: windows are made, and nothing below the threshold is called normal."""
+    bench = Bench()
+    bench.send(80, hz=20)
+    bench.run()
+    assert bench.state()["rate_hz"] == 20.0
+    assert bench.state()["faults"] == ["rate_too_low"]
+    assert bench.state()["state"] == "waiting"
+
+
 def test_blind_model_is_a_fault_of_every_device_and_a_warning_at_start(caplog: pytest.LogCaptureFixture) -> None:
     """A model for research alone may run, but never in silence: also where its windows are normal."""
     blind = "accepts all 200 injected anomalies: for research alone"
@@ -298,7 +308,7 @@ def test_blind_model_is_a_fault_of_every_device_and_a_warning_at_start(caplog: p
         bench.send(80, device=device)
     bench.run()
     assert [bench.state(device)["faults"] for device in ("w1", "w2")] == [["blind_model"], ["blind_model"]]
-    assert bench.state()["state"] == "normal"
+    assert bench.state()["state"] == "waiting"
     bench.run(3600.0)
     assert bench.state()["faults"] == ["blind_model", "no_data"]
 
