@@ -72,7 +72,7 @@ def _observation(one: Watched, i: int, threshold: float, policy: EventPolicy) ->
 
 
 def _pending(told: Sequence[Alert]) -> Iterator[int]:
-    return (alert.t_ns for alert in told if alert.state == "pending")
+    return (alert.t_ns for alert in told if alert.state == "pending" and "again" not in alert.reasons)
 
 
 def _taken_back(state: EventState, told: Sequence[Alert], policy: EventPolicy) -> EventState:

@@ -90,7 +90,7 @@ any_steps = st.lists(st.one_of(windows, windows, windows, ticks, acts, set_backs
 
 
 @given(policies, any_steps)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_changes_of_an_alert_are_numbered_and_one_alert_is_open(policy, steps):
     """seq counts from 0 by 1 for each alert_id; while one is open no other begins; the state is the last told one."""
     run, last_seq, opened = Run(policy), {}, None
@@ -106,7 +106,7 @@ def test_changes_of_an_alert_are_numbered_and_one_alert_is_open(policy, steps):
 
 
 @given(policies, any_steps)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_only_a_person_ends_an_alarm(policy, steps):
     """What follows `alarm` is `alarm` or a person's act; `acknowledged` ends by one or by quiet, or alarms again."""
     run = Run(policy)
@@ -127,7 +127,7 @@ def test_only_a_person_ends_an_alarm(policy, steps):
 
 
 @given(policies, any_steps)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_only_a_trusted_window_in_motion_ends_a_check_by_itself(policy, steps):
     """No tick, no silence and no untrusted or still window leads from suspected or checking back to normal."""
     run = Run(policy)
@@ -144,7 +144,7 @@ def test_only_a_trusted_window_in_motion_ends_a_check_by_itself(policy, steps):
 
 
 @given(policies.filter(lambda policy: policy.learning_s == 0), st.lists(windows, max_size=40), st.integers(4, 12))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_burst_of_which_nothing_more_can_be_seen_becomes_an_alarm(policy, steps, n_after):
     """From suspected or checking, untrusted windows for silence_s + countdown_s: pending, then alarm, unasked."""
     run = Run(policy)
@@ -166,7 +166,7 @@ def test_burst_of_which_nothing_more_can_be_seen_becomes_an_alarm(policy, steps,
     st.lists(st.one_of(windows, windows, acts, set_backs), min_size=20, max_size=50),
     st.lists(st.integers(0, 60_000)),
 )
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_ticks_that_do_not_overtake_the_next_window_change_nothing(policy, steps, extra_ms):
     """With ticks up to TICK_GRACE_S after the next window's end, and with none: equal changes, equal state."""
     plain, ticked = Run(policy), Run(policy)
@@ -182,7 +182,7 @@ def test_ticks_that_do_not_overtake_the_next_window_change_nothing(policy, steps
 
 
 @given(policies, any_steps, st.integers(0, 60))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_engine_survives_a_restart_at_any_instant(policy, steps, at):
     """Dumped and loaded between any two steps: the same changes, the same state."""
     whole, parted = Run(policy), Run(policy)
@@ -198,7 +198,7 @@ def test_engine_survives_a_restart_at_any_instant(policy, steps, at):
 
 
 @given(policies, any_steps)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_told_times_go_forward_unless_the_clock_was_set_back(policy, steps):
     """Within an alert each change is stamped no earlier than the one before."""
     run, last, n_set_back = Run(policy), {}, 0
@@ -212,7 +212,7 @@ def test_told_times_go_forward_unless_the_clock_was_set_back(policy, steps):
 
 
 @given(policies.filter(lambda policy: policy.learning_s == 0), any_steps)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_no_countdown_is_lengthened(policy, steps):
     """Counted in the device's time that passes: from pending to the alarm it is countdown_s, not more."""
     run = Run(policy)
@@ -229,7 +229,7 @@ def test_no_countdown_is_lengthened(policy, steps):
 
 
 @given(policies, st.lists(st.one_of(windows, acts), min_size=15, max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_mute_changes_nothing_but_the_mark(policy, steps):
     """A muted device tells the same changes, with the same severities."""
     muted, heard = Run(policy), Run(policy)

@@ -98,7 +98,7 @@ def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
             assert (none, nothing) == ([], [])
         if i == restart_at:
             state = load_state(dump_state(state))
-        state, made, changes = pipeline.step(state, pieces, 0)
+        state, made, changes = pipeline.step(state, pieces, 600_000_000 * i)
         decisions += made
         alerts += changes
     for device in ("a", "b"):
