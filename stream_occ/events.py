@@ -180,18 +180,6 @@ def _seen_in(alert: OpenAlert, seen: Observation, step_ns: int, policy: EventPol
     )
 
 
-def _flagged(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:
-    """`recent` with this window: it begins with a flagged one, for those before count for nothing."""
-    assert seen.decision is not None
-    is_flagged = seen.decision.label == "outlier"
-    entry = (seen.t_end_ns, seen.decision.score, seen.gravity_before) if is_flagged else (seen.t_end_ns, None, None)
-    recent = (*state.recent, entry)[-policy.n :]
-    oldest_ns = seen.t_end_ns - FLAG_MEMORY_NS
-    while recent and (recent[0][1] is None or recent[0][0] < oldest_ns):
-        recent = recent[1:]
-    return replace(state, recent=recent)
-
-
 def _worn(state: EventState, seen: Observation, policy: EventPolicy) -> tuple[int | None, bool]:
     """Since when nothing moves, and whether nobody wears it: not_worn_s without motion, outside of alerts and well
     after the last one; any motion ends it."""

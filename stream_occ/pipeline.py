@@ -20,6 +20,11 @@ from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, Sam
 from stream_occ.scoring import Model
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, concatenate, push_chunk
 
+PAUSE_NS = 5 * NS_PER_S  # steps further apart: the service, the machine or its clock made a leap
+HOLD_NS = 10 * NS_PER_S  # then samples that waited elsewhere come first, before a deadline acts by the clock
+MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
+STEADY_NS = 60 * NS_PER_S  # a stream as far behind for so long is not a backlog: its clock is wrong
+STEADY_WITHIN_NS = 30 * NS_PER_S
 REST_WINDOWS_FOR_FAULT = 3  # windows at rest that must agree before a fault is named or taken back
 
 
@@ -36,7 +41,8 @@ class RestState:
 class DeviceState:
     """All that is kept of one device. n_unscorable counts windows that got no verdict.
 
-    seen_ns: the end of the last window on the device's clock, and UTC when it was completed.
+    seen_ns: the end of the last window on the device's clock, and UTC when it was completed. lag_ns: how far that clock
+    is behind UTC, and since when by no more and no less than STEADY_WITHIN_NS.
     """
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
@@ -47,6 +53,7 @@ class DeviceState:
     n_unscorable: int = 0
     last: Decision | None = None
     seen_ns: tuple[int, int] | None = None
+    lag_ns: tuple[int, int] | None = None
 
     def clock_ns(self, now_ns: int) -> int:
         """What the device's clock shows at now_ns (UTC), by its last window; now_ns itself before there is one."""
@@ -54,6 +61,19 @@ class DeviceState:
             return now_ns
         t_end_ns, seen_now_ns = self.seen_ns
         return t_end_ns + max(0, now_ns - seen_now_ns)
+
+    def seen(self, t_end_ns: int, now_ns: int) -> DeviceState:
+        """The state once a window with this end came at now_ns."""
+        lag_ns = now_ns - t_end_ns
+        is_steady = self.lag_ns is not None and abs(lag_ns - self.lag_ns[0]) <= STEADY_WITHIN_NS
+        return replace(self, seen_ns=(t_end_ns, now_ns), lag_ns=self.lag_ns if is_steady else (lag_ns, now_ns))
+
+    def oldest_live_ns(self, now_ns: int, within_s: float) -> int:
+        """End of the oldest window that is live at now_ns: within_s behind what the device's clock shows, where that
+        is known; a clock that is days behind must not make history of every fall."""
+        is_steady = self.lag_ns is not None and now_ns - self.lag_ns[1] >= STEADY_NS
+        steady_ns = max(0, self.lag_ns[0]) if self.lag_ns is not None and is_steady else 0
+        return now_ns - steady_ns - round(within_s * NS_PER_S)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -63,25 +83,39 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineState:
-    """The devices' states by device id; now_ns: UTC of the last step."""
+    """The devices' states by device id; now_ns: UTC of the last step; held_since_ns: UTC of the first one since which
+    samples may be on their way that should have been here."""
 
     devices: Mapping[str, DeviceState] = field(default_factory=dict)
     now_ns: int | None = None
+    held_since_ns: int | None = None
 
     def without(self, device_id: str) -> PipelineState:
         """The state after forgetting a device."""
         return replace(self, devices={name: state for name, state in self.devices.items() if name != device_id})
 
-    def at(self, now_ns: int) -> PipelineState:
-        """The state at a step's UTC: where that went back, what was seen was seen as long before it as it was."""
-        if self.now_ns is None or now_ns >= self.now_ns:
-            return replace(self, now_ns=now_ns)
-        by_ns = self.now_ns - now_ns
-        devices = {
-            name: device if device.seen_ns is None else replace(device, seen_ns=_earlier(device.seen_ns, by_ns))
-            for name, device in self.devices.items()
-        }
-        return PipelineState(devices, now_ns)
+    def at(self, now_ns: int, *, is_behind: bool) -> PipelineState:
+        """The state at a step's UTC: where that went back, all instants of arrival go back with it."""
+        if self.now_ns is not None and now_ns < self.now_ns:
+            by_ns = self.now_ns - now_ns
+            devices = {name: _arrived_earlier(device, by_ns) for name, device in self.devices.items()}
+            held_ns = None if self.held_since_ns is None else self.held_since_ns - by_ns
+            return PipelineState(devices, now_ns, held_ns)
+        held_ns = self.held_since_ns
+        if self.now_ns is None or now_ns - self.now_ns > MAX_HOLD_NS:
+            held_ns = now_ns
+        elif is_behind or now_ns - self.now_ns > PAUSE_NS:
+            held_ns = now_ns if held_ns is None else held_ns
+        elif held_ns is not None and now_ns - held_ns >= HOLD_NS:
+            held_ns = None
+        return replace(self, now_ns=now_ns, held_since_ns=held_ns)
+
+    @property
+    def is_held(self) -> bool:
+        """True while no deadline acts by the clock."""
+        if self.held_since_ns is None or self.now_ns is None:
+            return False
+        return self.now_ns < self.held_since_ns + MAX_HOLD_NS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,15 +147,16 @@ class Pipeline:
         return PipelineState()
 
     def step(
-        self, state: PipelineState, blocks: Sequence[SampleBlock], now_ns: int
+        self, state: PipelineState, blocks: Sequence[SampleBlock], now_ns: int, *, is_behind: bool = False
     ) -> tuple[PipelineState, list[Decision], list[Alert]]:
         """The state after `blocks`, and the decisions and changes of alerts that they bring.
 
         Blocks of one device must come in the order in which they arrived. Decisions are ordered by device (by first
         block), then by time; the windows of all devices are scored as one batch. `now_ns` (UTC) ends countdowns of
-        devices that send no more, and tells what came too late to be acted on; no decision depends on it.
+        devices that send no more, and tells what came too late to be acted on; no decision depends on it. Nothing ends
+        by the clock for a while after the first step, after a pause, and while is_behind: more samples wait.
         """
-        state = state.at(now_ns)
+        state = state.at(now_ns, is_behind=is_behind)
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
         for block in blocks:
@@ -130,7 +165,7 @@ class Pipeline:
             batches.extend(cut)
         decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns)
         for name, device in devices.items():
-            if device.events.state != "normal":
+            if device.events.state != "normal" and not state.is_held:
                 events, changes = tick(device.events, device.clock_ns(now_ns), self.policy)
                 devices[name] = replace(device, events=events)
                 alerts += changes
@@ -158,14 +193,16 @@ class Pipeline:
             return decisions, alerts
         X, scores = self._score(batch)
         rest = rest_magnitude_ms2(batch.signals)
-        seen, is_stuck = self._look(batch, now_ns)
         rows_of: dict[str, list[int]] = {}
         for i, name in enumerate(batch.device_ids):
             rows_of.setdefault(name, []).append(i)
         for name, rows in rows_of.items():
-            device = replace(devices[name], seen_ns=(seen[rows[-1]].t_end_ns, now_ns))
+            devices[name] = devices[name].seen(int(batch.t_end_ns[rows[-1]]), now_ns)
+        oldest_ns = {name: devices[name].oldest_live_ns(now_ns, self.policy.live_within_s) for name in rows_of}
+        seen, is_stuck = self._look(batch, oldest_ns)
+        for name, rows in rows_of.items():
             looks = [_Look(seen[i], X[i], float(scores[i]), float(rest[i]), is_stuck[i]) for i in rows]
-            devices[name], made, changes = self._decide(device, looks)
+            devices[name], made, changes = self._decide(devices[name], looks)
             decisions += made
             alerts += changes
         return decisions, alerts
@@ -187,26 +224,25 @@ class Pipeline:
         scores[finite] = self.model.score_features(X[finite])
         return X, scores
 
-    def _look(self, batch: WindowBatch, now_ns: int) -> tuple[list[Observation], list[bool]]:
-        """What each window shows apart from its score, and whether its sensor is stuck."""
+    def _look(self, batch: WindowBatch, oldest_ns: Mapping[str, int]) -> tuple[list[Observation], list[bool]]:
+        """What each window shows apart from its score, and whether its sensor is stuck; oldest_ns: of what is live."""
         found = motion(batch)
         still = found.is_still(self.policy.motion_limits).tolist()
         motionless, before, after = found.is_motionless.tolist(), found.gravity_before, found.gravity_after
-        window_ns = round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
-        oldest_ns = now_ns - round(self.policy.live_within_s * NS_PER_S)
+        ends = zip(batch.device_ids, batch.t_start_ns.tolist(), batch.t_end_ns.tolist(), strict=True)
         return [
             Observation(
                 decision=None,
-                device_id=batch.device_ids[i],
-                t_end_ns=t_ns + window_ns,
+                device_id=device_id,
+                t_end_ns=t_end_ns,
                 is_still=still[i],
                 is_motionless=motionless[i],
                 gravity_before=direction_of(before[i]),
                 gravity_after=direction_of(after[i]),
-                is_live=t_ns + window_ns >= oldest_ns,
-                t_start_ns=t_ns,
+                is_live=t_end_ns >= oldest_ns[device_id],
+                t_start_ns=t_start_ns,
             )
-            for i, t_ns in enumerate(batch.t_start_ns.tolist())
+            for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
         ], found.is_stuck.tolist()
 
     def _decide(self, device: DeviceState, looks: Sequence[_Look]) -> tuple[DeviceState, list[Decision], list[Alert]]:
@@ -238,8 +274,10 @@ class Pipeline:
         return device, decisions, alerts
 
 
-def _earlier(seen_ns: tuple[int, int], by_ns: int) -> tuple[int, int]:
-    return seen_ns[0], seen_ns[1] - by_ns
+def _arrived_earlier(device: DeviceState, by_ns: int) -> DeviceState:
+    if device.seen_ns is None:
+        return device
+    return replace(device, seen_ns=(device.seen_ns[0], device.seen_ns[1] - by_ns))
 
 
 def _watch_rest(state: RestState, magnitude_ms2: float) -> RestState:

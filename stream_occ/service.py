@@ -238,14 +238,14 @@ class Service:
     def _step(self, blocks: Sequence[SampleBlock], now_ns: int, now_s: float) -> tuple[list[Decision], list[Alert]]:
         """One step over all devices; where it fails, one for each alone, so that one costs the others nothing."""
         try:
-            self._state, decisions, alerts = self._pipeline.step(self._state, blocks, now_ns)
+            self._state, decisions, alerts = self._pipeline.step(self._state, blocks, now_ns, is_behind=self.is_behind)
             return decisions, alerts
         except Exception:
             log.exception("step failed; trying each device alone")
         decisions, alerts = [], []
         for block in blocks:
             try:
-                self._state, made, changes = self._pipeline.step(self._state, [block], now_ns)
+                self._state, made, changes = self._pipeline.step(self._state, [block], now_ns, is_behind=self.is_behind)
             except Exception:
                 log.exception("step failed for device %s: %d samples are lost", block.device_id, len(block))
                 self.intake.refuse_device(block.device_id, "internal_error", now_s)

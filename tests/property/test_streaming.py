@@ -109,7 +109,7 @@ def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
 
 def timeless(state):
     """The state without the instants at which samples came."""
-    return PipelineState({name: replace(device, seen_ns=None) for name, device in state.devices.items()})
+    return PipelineState({name: replace(device, seen_ns=None, lag_ns=None) for name, device in state.devices.items()})
 
 
 @given(stamps(), SETTINGS)

@@ -172,24 +172,70 @@ def test_countdown_of_a_device_that_died_in_the_fall_ends_by_ticks():
     assert told == [(15, 10.48, "pending", "no_data"), (45, 40.48, "alarm", "countdown")]
 
 
+def ticked(pipeline, state, start_ns, seconds, **kwargs):
+    """The state after a step each second, and the changes told as (second, state)."""
+    told = []
+    for second in range(1, seconds + 1):
+        state, _, changes = pipeline.step(state, [], start_ns + second * S, **kwargs)
+        told += [(second, a.device_id, a.state) for a in changes]
+    return state, told
+
+
 def test_tick_of_one_device_leaves_the_others_alone():
-    """b sends on and is well."""
+    """b, known since, sends on and is well."""
     pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
-    state = fallen(pipeline, UTC)
-    state, _, changes = pipeline.step(state, [worn("b", n=700)], UTC + 16 * S)
+    state, told = ticked(pipeline, fallen(pipeline, UTC), UTC, 14)
+    assert told == []
+    state, _, changes = pipeline.step(state, [worn("b", n=700)], UTC + 15 * S)
     assert [(a.device_id, a.state) for a in changes] == [("a", "pending")]
     assert state.devices["b"].events.state == "normal"
 
 
 def test_wall_clock_that_is_set_back_does_not_stop_a_countdown():
-    """An hour back, 10 s after the fall: 6 s later it is pending as it would have been."""
+    """An hour back, 10 s after the fall: 5 s later it is pending as it would have been."""
     pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
-    state, _, _ = pipeline.step(fallen(pipeline, UTC), [], UTC + 10 * S)
-    back = UTC - 3600 * S
-    state, _, changes = pipeline.step(state, [], back)
+    state, _ = ticked(pipeline, fallen(pipeline, UTC), UTC, 10)
+    state, _, changes = pipeline.step(state, [], UTC - 3600 * S)
     assert changes == []
-    _, _, changes = pipeline.step(state, [], back + 6 * S)
-    assert [a.state for a in changes] == ["pending"]
+    assert ticked(pipeline, state, UTC - 3600 * S, 6)[1] == [(5, "a", "pending")]
+
+
+def test_after_a_pause_samples_that_waited_come_first():
+    """The service was down for ten minutes: 9 s later the device's own samples say that its wearer walks."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    state, back = load_state(dump_state(fallen(pipeline, UTC))), UTC + 600 * S
+    state, _, told = pipeline.step(state, [], back)
+    assert told == []
+    state, told = ticked(pipeline, state, back, 9)
+    assert told == []
+    _, _, changes = pipeline.step(state, [moving("a", n=3000, start_ms=500)], back + 9 * S)
+    assert [a.state for a in changes] == ["expired"]
+
+
+def test_after_a_pause_a_dead_device_is_not_waited_for_longer_than_that():
+    """Pending and alarm are long due: 10 s after the pause, at their own stamps."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    state, _, told = pipeline.step(fallen(pipeline, UTC), [], UTC + 70 * S)
+    assert told == []
+    _, told = ticked(pipeline, state, UTC + 70 * S, 20)
+    assert told == [(10, "a", "pending"), (10, "a", "alarm")]
+
+
+def test_service_that_is_behind_waits_with_deadlines_but_not_for_ever():
+    """More samples wait in its own queue: for a minute nothing ends by the clock."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    _, told = ticked(pipeline, fallen(pipeline, UTC), UTC, 70, is_behind=True)
+    assert told == [(60, "a", "pending"), (60, "a", "alarm")]
+
+
+def test_service_whose_steps_take_long_ends_countdowns_all_the_same():
+    """A step each 6 s is one pause after another."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=PATIENT)
+    state, told = fallen(pipeline, UTC), []
+    for second in range(6, 73, 6):
+        state, _, changes = pipeline.step(state, [], UTC + second * S)
+        told += [(second, a.state) for a in changes]
+    assert told == [(60, "pending"), (60, "alarm")]
 
 
 def test_act_is_stamped_on_the_clock_of_the_device():
@@ -227,6 +273,28 @@ def test_burst_that_comes_later_than_live_within_s_is_history():
     ]
     _, _, told = pipeline.step(pipeline.initial(), [block], 1_600_000_000)
     assert [a.state for a in told] == ["suspected", "expired"]
+
+
+def test_clock_that_is_a_day_behind_makes_no_history_of_a_fall():
+    """After a minute of samples that come as they are made, the device's own clock is what is late or not."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(k=1, n=1))
+    state, day_ns = pipeline.initial(), 86_400 * S
+    for second in range(62):
+        state, _, _ = pipeline.step(state, [worn("a", n=50, start_ms=1000 * second)], day_ns + second * S)
+    _, _, told = pipeline.step(state, [worn("a", acc_x=7.0, n=5, start_ms=62_000)], day_ns + 62 * S)
+    assert [(a.state, a.reasons) for a in told] == [("suspected", ("k_of_n",))]
+
+
+def test_backlog_that_is_worked_off_is_history_however_long_that_takes():
+    """A day late and ten times as fast as it was recorded: for two minutes each burst is history."""
+    pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(k=1, n=1))
+    state, day_ns, told = pipeline.initial(), 86_400 * S, []
+    for second in range(120):
+        block = worn("a", n=500, start_ms=10_000 * second, acc_x=7.0 if second % 10 == 9 else 0.0)
+        state, _, changes = pipeline.step(state, [block], day_ns + second * S)
+        told += changes
+    assert {a.state for a in told} == {"suspected", "expired"}
+    assert all("historical" in a.reasons for a in told)
 
 
 def test_stuck_sensor_gets_no_normal_verdict_and_ends_no_check():

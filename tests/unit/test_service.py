@@ -35,7 +35,7 @@ def test_messages_of_a_slice_are_scored_as_one_batch() -> None:
     step = type(pipeline).step
 
     class Counting:
-        def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
+        def step(self, state: Any, blocks: Any, now_ns: int, *, is_behind: bool = False) -> Any:
             calls.append([(block.device_id, len(block)) for block in blocks])
             return step(pipeline, state, blocks, now_ns)
 
@@ -248,7 +248,7 @@ def test_failing_step_costs_only_the_device_that_makes_it_fail() -> None:
     step = type(pipeline).step
 
     class Fragile:
-        def step(self, state: Any, blocks: Any, now_ns: int) -> Any:
+        def step(self, state: Any, blocks: Any, now_ns: int, *, is_behind: bool = False) -> Any:
             if any(block.device_id == "bad" for block in blocks):
                 raise RuntimeError("bug")
             return step(pipeline, state, blocks, now_ns)
