@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +33,8 @@ from stream_occ.errors import DataError, ServiceError
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, Alert
 from stream_occ.waveform import Waveform
+
+log = logging.getLogger("stream_occ.store")
 
 SCHEMA_VERSION = 1
 HEADER_BYTES = 100  # of an SQLite file
@@ -75,7 +78,16 @@ class SavedDevice:
             return DeviceState() if self.open_alert is None else _rebuilt(self.open_alert, self.saved_ns)
         if self.model_id == model_id:
             return self.state
-        return DeviceState(events=self.state.events, seen_ns=self.state.seen_ns)
+        fresh = DeviceState()
+        return replace(
+            self.state,
+            resampler=fresh.resampler,
+            cutter=fresh.cutter,
+            rest=fresh.rest,
+            last=None,
+            n_windows=0,
+            n_unscorable=0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +126,14 @@ class Store:
         rows = self._db.execute("SELECT device_id, model_id, saved_ns, format_version, state, open_alert FROM devices")
         found: dict[str, SavedDevice] = {}
         for device_id, model_id, saved_ns, version, blob, open_alert in rows:
+            is_ours = version == FORMAT_VERSION
             try:
-                state = load_state(blob).devices[device_id] if version == FORMAT_VERSION else None
+                state = load_state(blob).devices[device_id] if is_ours else None
                 alert = None if open_alert is None else alert_of(open_alert)
-            except (DataError, KeyError, ValueError, TypeError) as error:
+            except (DataError, KeyError, ValueError, TypeError, AttributeError) as error:
+                if not is_ours:
+                    log.error("%s: the open alert of %s cannot be read: %s", self.path, device_id, error)
+                    continue
                 raise _damaged(self.path, f"{error}: device {device_id}") from error
             found[device_id] = SavedDevice(model_id, saved_ns, state, alert)
         return found
@@ -241,10 +257,11 @@ def alert_json(alert: Alert) -> str:
 
 
 def alert_of(text: str) -> Alert:
-    """The change that `alert_json` wrote; raises ValueError or TypeError for anything else."""
-    fields = json.loads(text)
-    contributions = tuple((str(name), float(z)) for name, z in fields["contributions"])
-    return Alert(**{**fields, "reasons": tuple(fields["reasons"]), "contributions": contributions})
+    """The change that `alert_json` wrote, in this version or another; raises what Python does for anything else."""
+    known = {each.name for each in fields(Alert)}
+    given = {name: value for name, value in json.loads(text).items() if name in known}
+    contributions = tuple((str(name), float(z)) for name, z in given.get("contributions", ()))
+    return Alert(**{**given, "reasons": tuple(given["reasons"]), "contributions": contributions})
 
 
 def _json_or_none(alert: Alert | None) -> str | None:

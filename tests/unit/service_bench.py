@@ -86,6 +86,11 @@ class Bench:
         """(state, number) of every told change."""
         return [(event["event_type"], event["seq"]) for event in self.link.of(f"stream_occ/{device}/event")]
 
+    def wait(self, seconds: float) -> None:
+        """Time passes as it does: a slice a second."""
+        for _ in range(round(seconds)):
+            self.run(1.0)
+
     def state(self, device: str = "w1") -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.link.retained[f"stream_occ/{device}/state"])
         return content

@@ -38,17 +38,16 @@ def test_countdown_ends_in_an_alarm_though_the_device_died_in_the_fall() -> None
     """No samples come any more: the alarm is stamped with the deadline, and is repeated until a person acts."""
     bench = fallen()
     deadline_ns = bench.link.of("stream_occ/w1/alert")[0]["evidence"]["t_deadline_ns"]
-    bench.run(18.0)
+    bench.wait(18.0)
     assert bench.events()[3:] == []
-    bench.run(12.0)
+    bench.wait(12.0)
     assert bench.events()[3:] == [("alarm", 3)]
     [alarm] = bench.link.of("stream_occ/w1/alert")[1:]
     assert (alarm["t_ns"], alarm["severity"]) == (deadline_ns, "critical")
-    bench.run(60.0)
+    bench.wait(60.0)
     assert bench.events()[4:] == [("alarm", 4)]
     bench.command("ack", b'{"by": "anna"}')
-    bench.run(100.0)
-    bench.run(1000.0)
+    bench.wait(1000.0)
     assert bench.events()[5:] == [("acknowledged", 5)]
     assert bench.state()["state"] == "acknowledged"
     assert json.loads(bench.link.retained["stream_occ/w1/alert"])["by"] == "anna"
@@ -64,7 +63,7 @@ def test_wearer_cancels_within_the_countdown() -> None:
     assert bench.link.retained["stream_occ/w1/alert"] == b""
     assert bench.state()["state"] == "normal"
     bench.send(1500, first=300)
-    bench.run(40.0)
+    bench.wait(40.0)
     assert len(bench.events()) == 4
 
 

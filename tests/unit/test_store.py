@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +211,26 @@ def test_state_of_another_version_is_no_damage(tmp_path: Path) -> None:
     store._db.execute("UPDATE devices SET format_version = 1, state = 'of old'")
     [saved] = store.devices().values()
     assert (saved.state, saved.open_alert) == (None, ALERT)
+    older = {name: value for name, value in asdict(ALERT).items() if name != "contributions"} | {"gone": 1}
+    store._db.execute("UPDATE devices SET open_alert = ?", (json.dumps(older),))
+    [saved] = store.devices().values()
+    assert saved.open_alert == ALERT
+    store.close()
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[]", "{}", '{"reasons": 3}'])
+def test_open_alert_of_another_version_that_cannot_be_read_is_named(
+    tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An upgrade must not keep the service from starting; in a file of our own version it is damage."""
+    store = Store(tmp_path / "state.db")
+    store.save({"w1": (DeviceState(), ALERT), "w2": (DeviceState(), None)}, [], model_id="m1", now_ns=10)
+    store._db.execute("UPDATE devices SET open_alert = ? WHERE device_id = 'w1'", (content,))
+    with pytest.raises(DataError, match="device w1"):
+        store.devices()
+    store._db.execute("UPDATE devices SET format_version = 1")
+    assert list(store.devices()) == ["w2"]
+    assert "the open alert of w1 cannot be read" in caplog.text
     store.close()
 
 
