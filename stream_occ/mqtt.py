@@ -21,9 +21,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -33,6 +31,9 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from stream_occ.errors import ConfigError, ServiceError
 from stream_occ.inbox import Received
+from stream_occ.mqtt_options import Birth, MqttOptions, Subscription
+
+__all__ = ["Birth", "MqttLink", "MqttOptions", "Subscription"]
 
 log = logging.getLogger("stream_occ.mqtt")
 
@@ -45,46 +46,6 @@ TAKEOVER_WINDOW_S = 60.0
 STABLE_S = 10.0  # a connection that lasts less is no reason to connect faster after the next loss
 SHORT_CONNECTIONS_UNTIL_HINT = 3
 MAX_READS = 100  # packets read in one round, before writing has its turn
-
-
-@dataclass(frozen=True, slots=True)
-class MqttOptions:
-    """How to reach the broker, and bounds. session_expiry_s 0 makes the broker forget us when the link ends."""
-
-    host: str
-    port: int
-    client_id: str
-    protocol: Literal["5", "3.1.1"] = "5"
-    use_tls: bool = False
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    keepalive_s: int = 30
-    session_expiry_s: int = 0
-    connect_timeout_s: float = 10.0
-    reconnect_min_s: float = 0.5
-    reconnect_max_s: float = 30.0
-    outgoing_messages: int = 10_000
-    max_payload_bytes: int = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A topic filter and the QoS to ask for."""
-
-    topic_filter: str
-    qos: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Birth:
-    """Retained QoS 1 texts on one topic: `online` on every connection, `offline` as last will and at the end."""
-
-    topic: str
-    online: bytes = b"online"
-    offline: bytes = b"offline"
 
 
 class MqttLink:

@@ -1,0 +1,47 @@
+"""What a link to a broker is told: where it is, what to subscribe to, how to say that we are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class MqttOptions:
+    """How to reach the broker, and bounds. session_expiry_s 0 makes the broker forget us when the link ends."""
+
+    host: str
+    port: int
+    client_id: str
+    protocol: Literal["5", "3.1.1"] = "5"
+    use_tls: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    keepalive_s: int = 30
+    session_expiry_s: int = 0
+    connect_timeout_s: float = 10.0
+    reconnect_min_s: float = 0.5
+    reconnect_max_s: float = 30.0
+    outgoing_messages: int = 10_000
+    max_payload_bytes: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A topic filter and the QoS to ask for."""
+
+    topic_filter: str
+    qos: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Retained QoS 1 texts on one topic: `online` on every connection, `offline` as last will and at the end."""
+
+    topic: str
+    online: bytes = b"online"
+    offline: bytes = b"offline"
