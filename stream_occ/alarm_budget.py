@@ -23,6 +23,7 @@ MAX_FLAGGED_SHARE = 0.05
 CONFIDENCE = 0.95
 S_PER_HOUR = 3600.0
 HOURS_PER_DAY = 24.0
+YEAR_2000_NS = 946_684_800 * NS_PER_S  # UTC: an earlier stamp is a device's own clock, and tells nothing of other files
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +87,24 @@ def watched_hours(t_end_ns: IntArray, window_s: float) -> float:
         return 0.0
     steps_s = np.diff(np.unique(t_end_ns)) / NS_PER_S
     return float((window_s + np.minimum(steps_s, window_s).sum()) / S_PER_HOUR)
+
+
+class HoursOfPeople:
+    """Hours that recordings add to those of their person so far: what two of them cover at one time counts once.
+
+    Only stamps after the year 2000 tell that two recordings are of one time; others are taken to be apart.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[str, IntArray] = {}
+
+    def add(self, person: str, t_end_ns: IntArray, window_s: float) -> float:
+        """Hours that the windows of one more recording add."""
+        if not t_end_ns.size or t_end_ns.min() < YEAR_2000_NS:
+            return watched_hours(t_end_ns, window_s)
+        before = self._ends.get(person, np.empty(0, dtype=np.int64))
+        self._ends[person] = np.union1d(before, t_end_ns)
+        return watched_hours(self._ends[person], window_s) - watched_hours(before, window_s)
 
 
 def alarms_within(per_day: float, hours: float) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.alarm_budget import Watched, watched_hours
+from stream_occ.alarm_budget import HoursOfPeople, Watched
 from stream_occ.errors import DataError
 from stream_occ.evaluation.extraction import FrontEnd, extract_trial
 from stream_occ.scoring import Model
@@ -76,13 +76,14 @@ def read_evidence(
     exclude_people: Collection[str] = (),
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Evidence:
-    """Normal recordings, cut and scored as the service does; falls are left out unseen, copies are counted once.
+    """Normal recordings, cut and scored as the service does; falls are left out unseen, copies are counted once,
+    and so are hours of one person that several recordings cover.
 
     people: these alone, where any is named. Raises DataError for a name that is not in the data, for a recording in
     other units or of too low a rate, or where no window is left.
     """
     front_end = FrontEnd(model.feature_set.name, model.rate_hz, model.window_s, model.hop_s)
-    evidence, hasher = Evidence(), hashlib.sha256()
+    evidence, hours, hasher = Evidence(), HoursOfPeople(), hashlib.sha256()
     names: set[str] = set()
     for n_read, recording in enumerate(source.iter_recordings(), start=1):
         progress("Scoring recordings", n_read, source.n_files)
@@ -105,9 +106,9 @@ def read_evidence(
         if not kept.any():
             evidence.n_too_short += 1
             continue
-        t_end_ns = trial.t_end_ns[kept]
-        hours = watched_hours(t_end_ns, model.window_s)
-        evidence.watched.append(Watched(recording.subject, scores[kept], t_end_ns, trial.motion.take(kept), hours))
+        person, t_end_ns = recording.subject, trial.t_end_ns[kept]
+        added = hours.add(person, t_end_ns, model.window_s)
+        evidence.watched.append(Watched(person, scores[kept], t_end_ns, trial.motion.take(kept), added))
         evidence.datasets.add(recording.dataset)
         evidence.placements.add(recording.placement)
         hash_recording(hasher, recording)

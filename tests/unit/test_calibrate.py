@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_occ.alarm_budget import (
+    HoursOfPeople,
     Watched,
     alarms_supporting,
     alarms_within,
@@ -87,6 +88,24 @@ def test_hours_are_those_that_windows_cover():
     t_s = np.array([4.0, 4.5, 3700.0])
     assert watched_hours((t_s * NS_PER_S).astype(np.int64), 4.0) == pytest.approx(8.5 / 3600)
     assert watched_hours(np.empty(0, dtype=np.int64), 4.0) == 0.0
+
+
+def test_hours_of_one_person_at_one_time_count_once():
+    """Windows of 4 s end at 4 to 8 s, then at 6 to 12 s and at 4 to 8 s again, after 2000: 8 s, 4 more, none."""
+    day, seen = 1_700_000_000 * NS_PER_S, HoursOfPeople()
+    spans = ((4, 8, 8), (6, 12, 4), (4, 8, 0))
+    for first, last, added in spans:
+        t_end_ns = day + np.arange(2 * first, 2 * last + 1) * NS_PER_S // 2
+        assert 3600 * seen.add("anna", t_end_ns, 4.0) == pytest.approx(added)
+    assert 3600 * seen.add("bert", t_end_ns, 4.0) == pytest.approx(8)
+
+
+def test_clocks_that_begin_anew_in_each_file_are_not_laid_over_each_other():
+    """The same stamps near 0 twice: 8 s each."""
+    seen = HoursOfPeople()
+    for _ in range(2):
+        assert 3600 * seen.add("anna", np.arange(8, 17) * NS_PER_S // 2, 4.0) == pytest.approx(8)
+    assert seen.add("anna", np.empty(0, dtype=np.int64), 4.0) == 0.0
 
 
 def test_episodes_are_counted_and_not_windows():
