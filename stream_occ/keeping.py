@@ -93,7 +93,7 @@ class Keeper:
         try:
             self._store.forget(self._forgotten - devices.keys())
             self._store.save(states, self._unsaved, model_id=self._model_id, now_ns=now_ns)
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error)
             return
         if self._n_failed:

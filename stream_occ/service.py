@@ -179,10 +179,16 @@ class Service:
         return known
 
     def _act(self, device_id: str, command: Command) -> list[Alert]:
-        """What a person's act changes."""
-        self._state, alerts, refusal = self._pipeline.command(self._state, device_id, command)
+        """What a person's act changes; where it fails, that act alone is lost."""
+        topic = self.topics.command(device_id, command.kind)
+        try:
+            self._state, alerts, refusal = self._pipeline.command(self._state, device_id, command)
+        except Exception:
+            log.exception("%s of %s failed", command.kind, device_id)
+            self.intake.refuse_command("internal_error", topic, device_id)
+            return []
         if refusal is not None:
-            self.intake.refuse_command(refusal, f"{device_id}/set/{command.kind}", device_id)
+            self.intake.refuse_command(refusal, topic, device_id)
             return []
         log.info("%s of %s by %.100r", command.kind, device_id, command.by)
         self._acted.add(device_id)

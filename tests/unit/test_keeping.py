@@ -270,6 +270,18 @@ def test_disk_that_fails_is_named_and_costs_no_alert(
     assert start(40.0).service.intake.devices["w1"].open_alert is not None
 
 
+def test_state_that_cannot_be_written_costs_no_alert(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of ours while saving is no reason to keep quiet about a fall."""
+
+    def fail(*_: object) -> bytes:
+        raise ValueError("Out of range float values are not JSON compliant")
+
+    monkeypatch.setattr(store_module, "dump_state", fail)
+    bench = fallen(start)
+    assert [state for state, _ in bench.events()] == ["suspected", "checking", "pending"]
+    assert "state_not_kept" in bench.state()["faults"]
+
+
 def config(**state: object) -> Config:
     return Config.model_validate({"inputs": ({"pattern": "a/{device}"},), "state": state})
 

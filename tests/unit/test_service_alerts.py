@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,6 +125,29 @@ def test_command_meets_samples_that_came_before_it_in_the_same_slice() -> None:
     bench.command("cancel")
     bench.run(6.0)
     assert [state for state, _ in bench.events()] == ["suspected", "checking", "pending", "cancelled"]
+
+
+def test_command_that_fails_costs_itself_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """What the samples of the same slice made is told all the same."""
+    bench = Bench(events=CHECKED)
+    pipeline = bench.service._pipeline
+
+    class Fragile:
+        model = pipeline.model
+        step = staticmethod(pipeline.step)
+
+        def command(self, *_: Any) -> Any:
+            raise RuntimeError("bug")
+
+    bench.service._pipeline = Fragile()  # type: ignore[assignment]
+    bench.send(100)
+    bench.send(25, first=100, knock=True)
+    bench.command("ack")
+    bench.send(175, first=125, lying=True)
+    bench.run(6.0)
+    assert [state for state, _ in bench.events()] == ["suspected", "checking", "pending"]
+    assert bench.service.counters().refused == {"internal_error": 1}
+    assert "ack of w1 failed" in caplog.text
 
 
 def test_muted_alerts_are_told_and_marked() -> None:
