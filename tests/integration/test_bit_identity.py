@@ -17,14 +17,15 @@ import pytest
 
 from simulators.publisher import Publisher
 from simulators.replay import replay
+from stream_occ.alarm_budget import Watched, raised_ns
 from stream_occ.artifacts import load_model, save_model
 from stream_occ.codecs import load_codec
 from stream_occ.datasets import open_dataset
-from stream_occ.evaluation.alarms import raised_ns
-from stream_occ.events import EventPolicy
+from stream_occ.events import EventPolicy, finish
+from stream_occ.motion import motion
 from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import Pipeline
-from stream_occ.samples import NS_PER_S, Recording, SampleBlock
+from stream_occ.samples import Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, train
 from stream_occ.windowing import WindowBatch, cut_windows
@@ -143,21 +144,25 @@ def test_devices_beside_each_other_get_the_scores_they_get_alone(model_path: Pat
         assert found[name] == offline_scores(model, recording.block), recording.name
 
 
-def test_evaluation_raises_the_alarms_of_the_pipeline(model_path: Path, recordings: list[Recording]) -> None:
+@pytest.mark.parametrize("policy", [EventPolicy(), EventPolicy(k=2, n=3, check=False, countdown_s=600.0)])
+def test_evaluation_raises_the_alarms_of_the_pipeline(
+    model_path: Path, recordings: list[Recording], policy: EventPolicy
+) -> None:
     """The same instants from evaluation's engine as from `Pipeline.step`, at the median score and below all scores."""
     model = load_model(model_path)
     for recording in recordings:
         scores = np.array(offline_scores(model, recording.block))
         batch = cut(model, recording.block)
-        t_end_ns = batch.t_start_ns + round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
-        raised = []
+        watched = Watched("4", scores, batch.t_end_ns, motion(batch), 1.0)
         for threshold in (float(np.median(scores)), float(scores.min()) - 1.0):
-            pipeline = Pipeline(replace(model, threshold=threshold))
-            _, _, alerts = pipeline.step(pipeline.initial(), [recording.block], now_ns=0)
-            expected = [alert.t_ns for alert in alerts if alert.state == "alarm"]
-            raised.append(raised_ns(scores, t_end_ns, threshold, EventPolicy()))
-            assert raised[-1] == expected, recording.name
-        assert raised[1] == [t_end_ns[1]]  # all windows flagged: the second one is the second of three
+            pipeline = Pipeline(replace(model, threshold=threshold), policy=policy)
+            state, _, alerts = pipeline.step(pipeline.initial(), [recording.block], now_ns=0)
+            alerts += finish(state.devices[recording.block.device_id].events, policy)[1]
+            expected = [alert.t_ns for alert in alerts if alert.state == "pending" and "again" not in alert.reasons]
+            raised = raised_ns(watched, threshold, policy)
+            assert raised == expected, recording.name
+        if not policy.check:  # all windows flagged: the second one is the second of three
+            assert raised == [batch.t_end_ns[1]]
 
 
 @pytest.mark.broker
