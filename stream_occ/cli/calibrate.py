@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stream_occ.scoring import Model
 
 EXAMPLES = (
-    "stream-occ calibrate --model model.occ --dataset recording --data days/ --max-false-alarms-per-day 2 --out b.occ",
+    "stream-occ calibrate --model model.occ --from recording --data days/ --max-false-alarms-per-day 2 --out b.occ",
     "stream-occ calibrate --model model.occ --dataset mobifall --data mobifall.zip --people 9,10 "
     "--max-false-alarms-per-day 24 --json -",
     "stream-occ calibrate --model a.occ --dataset csv --data days/ --max-false-alarms-per-day 1 --strict --out b.occ",
@@ -27,7 +27,9 @@ EXAMPLES = (
 
 def command(
     model: Annotated[Path, typer.Option(metavar="MODEL.occ", help="Model file, read alone.")],
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="Data set: recording, csv, mobifall, ...")],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "--from", metavar="NAME", help="Data set: recording, csv, mobifall, ...")
+    ],
     data: Annotated[Path, typer.Option(metavar="PATH", help="Its folder or archive.")],
     max_false_alarms_per_day: Annotated[
         float, typer.Option(metavar="N", help="Budget: alarms in 24 worn hours like those recorded.")
@@ -89,7 +91,8 @@ def command(
         n_allowed = alarm_budget.alarms_supporting(per_day, evidence.hours) or 0
     threshold = alarm_budget.lowest_threshold(evidence.watched, policy, n_allowed)
     claim = alarm_budget.claim(evidence.watched, threshold, policy, per_day)
-    summary = _summary(evidence, claim, threshold, old, may_overlap) | {"policy": asdict(policy)}
+    summary = _summary(evidence, claim, threshold, old, may_overlap)
+    summary |= {"n_alarms_allowed": n_allowed, "policy": asdict(policy)}
     is_refused = strict and not claim.supported
     new_id = None
     if out is not None and not is_refused:
@@ -134,6 +137,8 @@ def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may
         "n_flagged_windows": sum(int((one.scores > threshold).sum()) for one in evidence.watched),
         "n_falls_left_out": evidence.n_falls,
         "n_filtered_out": evidence.n_filtered,
+    from stream_occ.alarm_budget import MAX_FLAGGED_SHARE
+
         "n_copies": evidence.n_copies,
         "n_too_short": evidence.n_too_short,
         "may_overlap_training": may_overlap,
@@ -149,8 +154,9 @@ def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[st
         f"{counted(evidence.n_falls, 'fall recording')}, {evidence.n_filtered} by your filters, "
         f"{counted(evidence.n_copies, 'copy', 'copies')}, {evidence.n_too_short} too short for a window.",
         f"Threshold {summary['value']:.6g} (was {summary['value_before']:.6g}): "
-        f"{counted(claim.n_alarms, 'alarm')} (merged episodes; {counted(summary['n_flagged_windows'], 'window')} of "
-        f"{summary['n_windows']} flagged).",
+        f"{counted(claim.n_alarms, 'alarm')} of {summary['n_alarms_allowed']} allowed (merged episodes; "
+        f"{summary['n_flagged_windows']} of {counted(summary['n_windows'], 'window')} flagged, at most "
+        f"{100 * MAX_FLAGGED_SHARE:.0f} %).",
         f"Rate: {claim.rate_per_day:.3g} a day, exact 95 % interval {claim.low:.3g} to {claim.high:.3g}; "
         f"with 95 % confidence at most {claim.upper:.3g} a day.",
         f"Supported: {'yes' if claim.supported else 'no'}, {asked} asked. {_hours_needed(claim)}",
@@ -189,5 +195,5 @@ def _notes(evidence: Evidence, claim: Claim, old: Model, may_overlap: bool) -> l
     if worn and placement not in ("", "unknown") and not worn <= set(placement.split("/")):
         notes.append(f"worn at {', '.join(sorted(worn))}, and the model was trained at {placement}")
     if claim.n_people == 1:
-        notes.append("one person: the figures say nothing of others")
+        notes.append("one person: the figures are of this wearer on days like these, and say nothing of others")
     return notes
