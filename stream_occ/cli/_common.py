@@ -113,6 +113,14 @@ def progress() -> Iterator[ProgressReport]:
         yield report
 
 
+def self_test_rows(path: Path) -> Any:
+    """The self-test rows of a verified model file: a model made of it keeps them."""
+    from stream_occ.artifacts import container, map_file, read_info
+
+    entry = next(entry for entry in read_info(path).arrays if entry.name == "self_test.X")
+    return container.view(map_file(path), entry)
+
+
 def write_json(path: Path | str, value: Any) -> None:
     """Write `value` as JSON to `path`, whole or not at all; "-" is stdout.
 

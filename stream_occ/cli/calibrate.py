@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, counted, progress, write_json
+from stream_occ.cli._common import JsonOption, check_output, counted, progress, self_test_rows, write_json
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def command(
     new_id = None
     if out is not None and not is_refused:
         new = replace(old, threshold=threshold, metadata={**old.metadata, "calibration": summary})
-        new_id = save_model(new, out, self_test_X=_self_test_X(model), key=key)
+        new_id = save_model(new, out, self_test_X=self_test_rows(model), key=key)
     if json_path is not None:
         value = {**summary, "out": None if new_id is None else str(out), "model_id": new_id}
         write_json(json_path, {**value, "notes": _notes(evidence, claim, old, may_overlap)})
@@ -116,14 +116,6 @@ def _names(flag: str, text: str | None) -> tuple[str, ...]:
     return names
 
 
-def _self_test_X(path: Path) -> Any:
-    """The self-test rows of a verified model file: the new file keeps them."""
-    from stream_occ.artifacts import container, map_file, read_info
-
-    entry = next(entry for entry in read_info(path).arrays if entry.name == "self_test.X")
-    return container.view(map_file(path), entry)
-
-
 def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_overlap: bool) -> dict[str, Any]:
     """What the new model's card says of its threshold; no names of people."""
     return {
@@ -137,8 +129,6 @@ def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may
         "n_flagged_windows": sum(int((one.scores > threshold).sum()) for one in evidence.watched),
         "n_falls_left_out": evidence.n_falls,
         "n_filtered_out": evidence.n_filtered,
-    from stream_occ.alarm_budget import MAX_FLAGGED_SHARE
-
         "n_copies": evidence.n_copies,
         "n_too_short": evidence.n_too_short,
         "may_overlap_training": may_overlap,
@@ -147,6 +137,8 @@ def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may
 
 
 def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[str]:
+    from stream_occ.alarm_budget import MAX_FLAGGED_SHARE
+
     asked, hours = f"{claim.asked_per_day:g} a day", f"{claim.hours:.2f} h"
     return [
         f"{hours} of normal activity: {counted(claim.n_people, 'person', 'people')}, "

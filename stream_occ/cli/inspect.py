@@ -116,6 +116,9 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
             for name, v in spreads
             if isinstance(v, dict)
         ]
+    adaptation = card.metadata.get("adaptation")
+    if isinstance(adaptation, dict):
+        facts += [(f"adaptation {name}", _short(value)) for name, value in adaptation.items()]
     facts += [(name, _short(card.metadata[name])) for name in ("placement", "versions") if name in card.metadata]
     return facts
 

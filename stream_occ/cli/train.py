@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, counted, progress, write_json
+from stream_occ.cli._common import JsonOption, check_output, counted, progress, self_test_rows, write_json
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
+    from stream_occ.samples import FloatArray
+    from stream_occ.scoring import Model
     from stream_occ.training import TrainingResult
+
+WITH_ADAPT = frozenset(
+    {"data", "people", "exclude_people", "activities", "exclude_activities", "allow_mixed_placement"}
+)
 
 EXAMPLES = (
     "stream-occ train --dataset mobifall --data mobifall.zip --out model.occ",
     "stream-occ train --dataset recording --data recordings/ --out ward.occ --config configs/train.yaml",
     "stream-occ train --dataset weda-fall --data weda-fall.zip --exclude-people U21 --seed 1 --out wrist.occ",
+    "stream-occ train --adapt model.occ --dataset recording --data anna/ --out anna.occ",
 )
 
 
@@ -63,6 +71,10 @@ def command(
         float | None, typer.Option(help="Share of held-out normal windows to reject (rule quantile). [default: 0.01]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every draw. [default: 0]")] = None,
+    adapt: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL.occ", help="Blend this general model with one wearer's normal recordings."),
+    ] = None,
     key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Sign the model with the key in this file.")
     ] = None,
@@ -73,11 +85,14 @@ def command(
 ) -> None:
     """Train a model on recordings of normal activity.
 
-    Fall recordings in the data are never used; it says how many were left out.
+    Fall recordings in the data are never used; it says how many were left out. With --adapt the recordings are one
+    wearer's, 10 minutes or more; features, windows and threshold are those of the general model (docs/adapting.md).
     """
     from stream_occ.artifacts import read_key, save_model
     from stream_occ.datasets import open_dataset
     from stream_occ.training import load_training_config, train
+    from stream_occ.training.adapting import adapt as adapt_to_wearer
+    from stream_occ.training.adapting import settings_of
     from stream_occ.training.report import write_report
 
     flags = {
@@ -100,9 +115,12 @@ def command(
         "data": _sources(dataset or [], data or [], variant),
         **{f"detector.params.{name}": value for name, value in map(_param, param or [])},
     }
-    settings = load_training_config(config, {key: value for key, value in flags.items() if value is not None})
+    given = {name: value for name, value in flags.items() if value is not None}
     key = None if key_file is None else read_key(key_file)
-    others = [("--key-file", key_file), ("--config", config), *(("--data", Path(s.path)) for s in settings.data)]
+    general = None if adapt is None else _general(adapt, key, config, given)
+    settings = load_training_config(config, given if general is None else settings_of(general[0]) | given)
+    others = [("--key-file", key_file), ("--config", config), ("--adapt", adapt)]
+    others += [("--data", Path(source.path)) for source in settings.data]
     check_output("--out", out, makes_folder=False)
     report = report or out.with_suffix(".html")
     check_output("--report", report, makes_folder=False)
@@ -114,7 +132,11 @@ def command(
     with ExitStack() as stack:
         opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
         sources = [stack.enter_context(source) for source in opened]
-        result = train(sources, settings, stack.enter_context(progress()))
+        told = stack.enter_context(progress())
+        if general is None:
+            result = train(sources, settings, told)
+        else:
+            result = adapt_to_wearer(sources, general[0], settings, self_test_X=general[1], progress=told)
     save_model(result.model, out, self_test_X=result.self_test_X, key=key)
     write_report(result, report)
     if result.model.blindness:
@@ -123,6 +145,25 @@ def command(
         write_json(json, {"model": str(out), "report": str(report), **result.summary})
     if str(json) != "-":
         _print(result, out, report)
+
+
+def _general(path: Path, key: bytes | None, config: Path | None, given: Mapping[str, Any]) -> tuple[Model, FloatArray]:
+    """The model to adapt and its self-test rows; UsageError for a flag whose place is taken by the model."""
+    from stream_occ.artifacts import load_model
+
+    decided = sorted(set(given) - WITH_ADAPT, key=lambda name: (name == "threshold.rule", name))
+    if config is not None or decided:
+        flag = "--config" if config is not None else _flag(decided[0])
+        remedy = "The general model has decided; calibrate sets a threshold"
+        raise UsageError(flag, "be left out beside --adapt", "both", remedy)
+    return load_model(path, key=key), self_test_rows(path)
+
+
+def _flag(dotted: str) -> str:
+    section, _, name = dotted.rpartition(".")
+    if section == "detector.params":
+        return "--param"
+    return f"--{section}" if name in {"rule", "name"} else f"--{name.replace('_', '-')}"
 
 
 def _implied_rule(per_day: float | None, reject_share: float | None) -> str | None:
@@ -178,6 +219,20 @@ def _check_apart(written: list[tuple[str, Path | None]], read: list[tuple[str, P
         earlier[path.resolve()] = flag
 
 
+def _adapted(found: dict[str, Any]) -> list[str]:
+    before, after = found["before"], found["after"]
+    rate, low, high = after["alarms_per_hour"]
+    return [
+        f"Model {found['adapted_from']} adapted: {found['n_rows_wearer']} rows of the wearer beside "
+        f"{found['n_rows_general']}; {found['n_left_out']} windows left out, {found['n_fall_like']} of them above its "
+        "threshold.",
+        f"{_span(found['minutes'] / 60)} of the wearer, each half by what knows the other: "
+        f"{counted(before['n_alarms'], 'alarm')} with the general model, {after['n_alarms']} adapted "
+        f"({rate:.2g} an hour, exact 95 % interval {low:.2g} to {high:.2g}); "
+        f"{before['n_flagged_windows']} and {after['n_flagged_windows']} windows above the threshold.",
+    ]
+
+
 def _refused(rows: dict[str, int]) -> list[str]:
     reasons = ", ".join(f"{n} {reason}" for reason, n in rows.items())
     return [f"Rows that the loader refused: {reasons}."] if reasons else []
@@ -191,16 +246,21 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
 
+    from stream_occ.alarm_budget import claim_in_words
+
     summary, threshold = result.summary, result.summary["threshold"]
     share = 100 * threshold["rejected_share"]
+    adaptation = summary.get("adaptation")
     lines = [
-        f"Trained on {summary['n_windows']} windows of normal activity: "
+        f"{'Trained on' if adaptation is None else 'Read'} {summary['n_windows']} windows of normal activity: "
         f"{counted(summary['n_people'], 'person', 'people')}, {counted(summary['n_recordings'], 'recording')}, "
         f"{_span(summary['hours'])}.",
         f"Left out {counted(summary['n_falls_left_out'], 'fall recording')} (falls never train a model), "
         f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
         f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "
         f"{threshold['n_windows']} normal windows of held-out {threshold['held_out']} ({share:.2f} %).",
+        *(f"{name.capitalize()}: {text}." for name, text in claim_in_words(threshold)),
+        *([] if adaptation is None else _adapted(adaptation)),
         *_refused(summary["refused_rows"]),
         *(f"Note: {note}" for note in summary["notes"]),
         f"Model {summary['model_id']} written to {out}, report to {report}.",

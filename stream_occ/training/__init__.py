@@ -34,6 +34,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingResult",
     "load_training_config",
+    "summarize",
     "train",
 ]
 
@@ -89,7 +90,7 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
         data.X, config, "Fitting the model", progress, notes, fitting.people_of(data, every_row)
     )
     threshold = float(detector.score_threshold_) if quantile is None else quantile
-    summary = _summary(data, config, evidence, threshold, notes)
+    summary = summarize(data, config, evidence, threshold, notes)
     model = Model(
         model_id="",
         feature_set=feature_set,
@@ -153,18 +154,13 @@ def design_filter(config: TrainingConfig, feature_set: FeatureSet) -> FloatArray
     return None if feature_set.lowpass_hz is None else butter1_lowpass_sos(feature_set.lowpass_hz, config.rate_hz)
 
 
-def _summary(
+def summarize(
     data: TrainingData, config: TrainingConfig, evidence: Evidence, threshold: float, notes: list[str]
 ) -> dict[str, Any]:
     """All that is said of a training run, as plain JSON."""
     rates = [recording.rate_hz for recording in data.recordings]
     n_rejected = int(evidence.rejected.sum())
     n_people = len({recording.person for recording in data.recordings})
-    if n_people == 1:
-        notes.append(
-            "one person: the threshold comes from other minutes of the same recordings, and says nothing of other "
-            "people and other days. Record several people, or hours of this one"
-        )
     if evidence.claim is not None and not evidence.claim.supported:
         notes.append(_unsupported(evidence.claim, evidence.unit))
     if config.train_hop_s not in (None, config.hop_s) and evidence.claim is not None:

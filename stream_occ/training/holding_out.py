@@ -41,6 +41,11 @@ def hold_out(
     from stream_occ.detectors.calibration import quantile_threshold
 
     unit, fold, guard = _folds(data, config)
+    if unit != "people":
+        notes.append(
+            "one person: the threshold comes from other minutes of the same recordings, and says nothing of other "
+            "people and other days. Record several people, or hours of this one"
+        )
     n_folds = int(fold.max()) + 1
     scores, own_threshold = np.empty(len(data.X)), np.empty(len(data.X))
     for number in range(n_folds):
@@ -63,15 +68,22 @@ def hold_out(
 
 def _within_budget(data: TrainingData, config: TrainingConfig, scores: FloatArray) -> tuple[float, Claim]:
     """The lowest threshold whose alarms on held-out windows, as the service would raise them, fit the budget."""
-    per_day, policy, watched = config.threshold.max_false_alarms_per_day, EventPolicy(), []
-    for number, recording in enumerate(data.recordings):
-        rows = np.flatnonzero(data.recording == number)
-        t_end_ns = data.t_end_ns[rows]
-        hours = watched_hours(t_end_ns, config.window_s)
-        watched.append(Watched(recording.person, scores[rows], t_end_ns, data.motion.take(rows), hours))
+    per_day, policy = config.threshold.max_false_alarms_per_day, EventPolicy()
+    watched = watched_recordings(data, scores, config.window_s)
     n_allowed = alarms_within(per_day, sum(one.hours for one in watched))
     threshold = lowest_threshold(watched, policy, n_allowed)
-    return threshold, claim([one for one in watched if one.scores.size], threshold, policy, per_day)
+    return threshold, claim(watched, threshold, policy, per_day)
+
+
+def watched_recordings(data: TrainingData, scores: FloatArray, window_s: float) -> list[Watched]:
+    """The recordings as the engine sees them, each with its own of the scores (n,)."""
+    watched = []
+    for number in np.unique(data.recording).tolist():
+        rows = np.flatnonzero(data.recording == number)
+        t_end_ns = data.t_end_ns[rows]
+        hours = watched_hours(t_end_ns, window_s)
+        watched.append(Watched(data.recordings[number].person, scores[rows], t_end_ns, data.motion.take(rows), hours))
+    return watched
 
 
 def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, int]:
