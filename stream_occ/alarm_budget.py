@@ -7,7 +7,7 @@ others do not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -191,6 +191,28 @@ def claim(watched: Sequence[Watched], threshold: float, policy: EventPolicy, per
         n_people_with_alarms=n_with,
         people_share_upper=people_share_upper(n_with, n_people),
     )
+
+
+def claim_in_words(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a claim says, line by line, from its plain JSON; nothing where `found` holds none, as a file may."""
+    try:
+        rate = f"{found['rate_per_day']:.3g} a day, exact 95 % interval {found['low']:.3g} to {found['high']:.3g}"
+        more = found["hours_more"]
+        supported = "supported" if found["supported"] is True else "not supported"
+        if supported != "supported" and more is not None:
+            supported += f", it takes {more:.1f} h more without another alarm"
+        return [
+            ("alarms", f"{found['n_alarms']} in {found['hours']:.2f} h of held-out recordings"),
+            ("rate", f"{rate}; with 95 % confidence at most {found['upper']:.3g}"),
+            ("budget", f"{found['asked_per_day']:g} a day: {supported}"),
+            (
+                "people",
+                f"{found['n_people_with_alarms']} of {found['n_people']} had an alarm; with 95 % confidence at most "
+                f"{100 * found['people_share_upper']:.0f} % of people would in recordings like theirs",
+            ),
+        ]
+    except (KeyError, TypeError, ValueError):
+        return []
 
 
 def upper_count(n_alarms: int) -> float:

@@ -12,6 +12,8 @@ from stream_occ.cli._common import JsonOption, write_json
 if TYPE_CHECKING:
     from stream_occ.artifacts.card import ModelInfo, SelfTest
 
+# of the card's `calibration`, beside a claim in words
+WITH_CLAIM = ("rule", "held_out", "n_folds", "n_recordings", "n_windows", "n_rejected", "n_flagged_windows")
 EXAMPLES = (
     "stream-occ inspect model.occ",
     "stream-occ inspect model.occ --verify",
@@ -56,13 +58,17 @@ def _as_json(info: ModelInfo, self_test: SelfTest | None) -> dict[str, Any]:
             "max_relative_difference": self_test.max_relative_difference,
             "is_bit_equal": self_test.is_bit_equal,
         }
+    card = info.card.model_dump(mode="json")
+    digests = card["metadata"].pop("recording_digests", None)  # one a recording: thousands, and of no use to a reader
+    if isinstance(digests, list):
+        card["metadata"]["n_recording_digests"] = len(digests)
     return {
         "path": info.path,
         "model_id": info.model_id,
         "sha256": info.sha256,
         "is_signed": info.is_signed,
         "n_bytes": info.n_bytes,
-        **info.card.model_dump(mode="json"),
+        **card,
         "arrays": [{"name": a.name, "dtype": a.dtype.name, "shape": list(a.shape)} for a in info.arrays],
         "verified": verified,
     }
@@ -89,8 +95,12 @@ def _print(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool)
 
 
 def _facts(info: ModelInfo) -> list[tuple[str, str]]:
+    from stream_occ.alarm_budget import claim_in_words
+
     card, training = info.card, info.card.metadata.get("training")
     calibration = info.card.metadata.get("calibration", {})
+    claim = claim_in_words(calibration) if isinstance(calibration, dict) else []
+    of_threshold = {name: calibration[name] for name in WITH_CLAIM if name in calibration} if claim else calibration
     facts = [
         ("model", f"{info.model_id}  ({info.n_bytes / 1e6:.2f} MB, format version {card.format_version})"),
         ("signed", "yes" if info.is_signed else "no"),
@@ -103,7 +113,8 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
         ("filter", card.filter or "none"),
         ("scaler", card.scaler),
         ("units", ", ".join(f"{name}: {unit}" for name, unit in card.units.items())),
-        ("threshold", f"{card.threshold:.6g}  {_short(calibration)}"),
+        ("threshold", f"{card.threshold:.6g}  {_short(of_threshold)}"),
+        *((f"claim: {name}", text) for name, text in claim),
     ]
     if isinstance(training, dict):
         if "blind" in training:

@@ -74,6 +74,23 @@ def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFix
     assert shown["metadata"]["calibration"]["held_out"] == "people"
 
 
+def test_the_claim_stands_in_words_report_and_inspect(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A minute and a half of three people without an alarm: 71.9 h support 1 a day; single digests are not shown."""
+    out, result = trained(recordings, "--max-false-alarms-per-day", "1"), recordings.parent / "model.json"
+    printed = capsys.readouterr().out
+    assert "Alarms: 0 in 0.03 h of held-out recordings." in printed
+    assert "Budget: 1 a day: not supported, it takes 71.9 h more without another alarm." in printed
+    page = (recordings.parent / "model.html").read_text()
+    assert "<th>Budget</th><td>1 a day: not supported, it takes 71.9 h more without another alarm</td>" in page
+    assert "<th>Rate</th><td>0 a day, exact 95 % interval 0 to " in page
+    assert run(["inspect", str(out), "--json", str(result)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "claim: budget 1 a day: not supported, it takes 71.9 h more without another alarm" in words
+    metadata = json.loads(result.read_text())["metadata"]
+    assert (metadata["n_recording_digests"], "recording_digests" in metadata) == (3, False)
+    assert metadata["calibration"]["asked_per_day"] == 1.0
+
+
 def test_inspect_shows_any_files_words_without_obeying_them(
     recordings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,7 +99,8 @@ def test_inspect_shows_any_files_words_without_obeying_them(
     out = recordings.parent / "other.occ"
     X = np.zeros((1, len(trained_model.feature_set.NAMES)))
     for training in ("none", [1], {"tuning": [1], "place\x1b[2J": "\x1b[31mred"}):
-        model = dataclasses.replace(trained_model, metadata={"training": training})
+        odd = {"training": training, "calibration": training, "recording_digests": "none"}
+        model = dataclasses.replace(trained_model, metadata=odd)
         save_model(model, out, self_test_X=X, key=b"k" * 32)
         capsys.readouterr()
         assert run(["inspect", str(out), "--verify"]) == 0

@@ -14,6 +14,7 @@ from stream_occ.alarm_budget import (
     alarms_supporting,
     alarms_within,
     claim,
+    claim_in_words,
     count_interval,
     lowest_threshold,
     people_share_upper,
@@ -193,6 +194,22 @@ def test_rate_and_people_of_a_claim():
     assert (found.low, found.high) == (pytest.approx(0.1211, abs=1e-4), pytest.approx(3.6123, abs=1e-4))
     assert found.upper == pytest.approx(151.1 / 48, rel=1e-4)
     assert found.hours_more == pytest.approx(80.0, abs=0.01)
+
+
+def test_a_claim_in_words():
+    """What the file says, whether or not it may claim it; of a card that holds none, or nonsense, nothing."""
+    held = [watched([9, 9, *[0] * 12, 9, 9], person="anna", hours=24.0), watched([0, 1], person="bert", hours=24.0)]
+    found = claim(held, 5.0, POLICY, 151.1 / 128).to_json()
+    assert claim_in_words(found) == [
+        ("alarms", "2 in 48.00 h of held-out recordings"),
+        ("rate", "1 a day, exact 95 % interval 0.121 to 3.61; with 95 % confidence at most 3.15"),
+        ("budget", "1.18047 a day: not supported, it takes 80.0 h more without another alarm"),
+        ("people", "1 of 2 had an alarm; with 95 % confidence at most 97 % of people would in recordings like theirs"),
+    ]
+    assert claim_in_words({**found, "supported": True})[2] == ("budget", "1.18047 a day: supported")
+    assert claim_in_words({**found, "hours_more": None, "asked_per_day": 0})[2] == ("budget", "0 a day: not supported")
+    for other in ({}, {"value": 3.0}, {**found, "low": "x"}, {**found, "hours_more": []}):
+        assert claim_in_words(other) == []
 
 
 @pytest.mark.parametrize(
