@@ -246,6 +246,7 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
 
+    from stream_occ.alarm_budget import claim_in_words
 
     summary, threshold = result.summary, result.summary["threshold"]
     share = 100 * threshold["rejected_share"]
@@ -258,6 +259,7 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
         f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
         f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "
         f"{threshold['n_windows']} normal windows of held-out {threshold['held_out']} ({share:.2f} %).",
+        *(f"{name.capitalize()}: {text}." for name, text in claim_in_words(threshold)),
         *([] if adaptation is None else _adapted(adaptation)),
         *_refused(summary["refused_rows"]),
         *(f"Note: {note}" for note in summary["notes"]),
