@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from stream_occ import __version__, features
-from stream_occ.alarm_budget import Claim
 from stream_occ.artifacts import pack_model, unpack_model
 from stream_occ.errors import ConfigError
 from stream_occ.features import FeatureSet
@@ -161,8 +160,6 @@ def summarize(
     rates = [recording.rate_hz for recording in data.recordings]
     n_rejected = int(evidence.rejected.sum())
     n_people = len({recording.person for recording in data.recordings})
-    if evidence.claim is not None and not evidence.claim.supported:
-        notes.append(_unsupported(evidence.claim, evidence.unit))
     if config.train_hop_s not in (None, config.hop_s) and evidence.claim is not None:
         notes.append(
             f"alarms were counted on a window every {config.train_hop_s:g} s, and the service looks every "
@@ -200,14 +197,6 @@ def summarize(
         "versions": _versions(),
         "notes": list(dict.fromkeys(notes)) + _loader_notes(data.tally.notes),
     }
-
-
-def _unsupported(found: Claim, unit: str) -> str:
-    more = "" if found.hours_more is None else f"; {found.hours_more:.0f} h more without another alarm would support it"
-    return (
-        f"{found.hours:.1f} h of held-out {unit} with {found.n_alarms} alarms do not support {found.asked_per_day:g} a "
-        f"day, but with 95 % confidence at most {found.upper:.3g}{more}"
-    )
 
 
 def _loader_notes(notes: list[str]) -> list[str]:
