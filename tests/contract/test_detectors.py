@@ -74,7 +74,7 @@ def rows() -> np.ndarray:
 def test_preset_keeps_one_algebra(name: str, rows: np.ndarray) -> None:
     """Signs, thresholds and the frozen scorer agree; a far row is an outlier; the scorer survives its arrays."""
     detector = clone(
-        preset(name, random_state=0, feature_names=("log_max_dynamic_acc", "log_peak_over_mad", "log_std_acc", "d", "e"))
+        preset(name, random_state=0, feature_names=("log_max_dynamic_acc", "log_peak_over_mad", "log_std_acc", "d"))
     )
     told: list[tuple[int, int]] = []
     with warnings.catch_warnings():
