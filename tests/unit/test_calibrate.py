@@ -196,13 +196,31 @@ def test_rate_and_people_of_a_claim():
     assert found.hours_more == pytest.approx(80.0, abs=0.01)
 
 
+def test_what_to_expect_is_what_a_threshold_so_chosen_gives_on_average():
+    """Levels above t come e^-t an hour: at the third highest of 50 h others raise 3/50 an hour on average, not 2/50."""
+    rng = np.random.default_rng(0)
+    hours, rates = 50, []
+    for _ in range(4000):
+        third = np.sort(rng.exponential(size=rng.poisson(hours)))[-3]
+        rates.append(math.exp(-third))
+    held = [watched([*[0] * 40, *([9] + [0] * 13) * 2], hours=hours)]
+    found = claim(held, 5.0, POLICY, 1.0)
+    assert found.n_alarms == 2
+    assert found.expected_per_day == pytest.approx(24 * 3 / hours)
+    assert np.mean(rates) == pytest.approx(found.expected_per_day / 24, rel=0.03)  # its standard error is .9 %
+
+
 def test_a_claim_in_words():
     """What the file says, whether or not it may claim it; of a card that holds none, or nonsense, nothing."""
     held = [watched([9, 9, *[0] * 12, 9, 9], person="anna", hours=24.0), watched([0, 1], person="bert", hours=24.0)]
     found = claim(held, 5.0, POLICY, 151.1 / 128).to_json()
     assert claim_in_words(found) == [
         ("alarms", "2 in 48.00 h of held-out recordings"),
-        ("rate", "1 a day, exact 95 % interval 0.121 to 3.61; with 95 % confidence at most 3.15"),
+        (
+            "rate",
+            "1 a day, exact 95 % interval 0.121 to 3.61; "
+            "of others like these expect 1.5, with 95 % confidence at most 3.15",
+        ),
         ("budget", "1.18047 a day: not supported, it takes 80.0 h more without another alarm"),
         ("people", "1 of 2 had an alarm; with 95 % confidence at most 97 % of people would in recordings like theirs"),
     ]
