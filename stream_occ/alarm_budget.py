@@ -141,8 +141,9 @@ def lowest_threshold(watched: Sequence[Watched], policy: EventPolicy, n_allowed:
 class Claim:
     """What `hours` with `n_alarms` say of a budget of `asked_per_day`; bounds hold with 95 % confidence.
 
-    expected_per_day: of others like these, n_alarms + 1 over the hours, since the threshold was lowered to just before
-    one alarm more. low, high: exact two-sided interval of the rate a day (Garwood); upper: one-sided bound.
+    expected_per_day: of others like these at most, n_alarms + 1 over the hours: the threshold was lowered to just
+    before one alarm more, or less far where MAX_FLAGGED_SHARE ended the search. low, high: exact two-sided interval of
+    the rate a day (Garwood); upper: one-sided bound.
     hours_needed: in all, with these alarms and no more, None where no hours are enough (a budget of 0).
     n_alarms_supporting: the most alarms with which these hours would support the budget, None where even none is too
     many. people_share_upper: bound on the share of people who have an alarm in recordings like their own.
@@ -200,7 +201,7 @@ def claim_in_words(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a claim says, line by line, from its plain JSON; nothing where `found` holds none, as a file may."""
     try:
         rate = f"{found['rate_per_day']:.3g} a day, exact 95 % interval {found['low']:.3g} to {found['high']:.3g}"
-        expected, more = f"expect {found['expected_per_day']:.3g}", found["hours_more"]
+        expected, more = f"expect up to {found['expected_per_day']:.3g}", found["hours_more"]
         supported = "supported" if found["supported"] is True else "not supported"
         if supported != "supported" and more is not None:
             supported += f", it takes {more:.1f} h more without another alarm"

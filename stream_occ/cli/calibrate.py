@@ -150,7 +150,7 @@ def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[st
         f"{summary['n_flagged_windows']} of {counted(summary['n_windows'], 'window')} flagged, at most "
         f"{100 * MAX_FLAGGED_SHARE:.0f} %).",
         f"Rate: {claim.rate_per_day:.3g} a day, exact 95 % interval {claim.low:.3g} to {claim.high:.3g}; of others "
-        f"like these expect {claim.expected_per_day:.3g}, with 95 % confidence at most {claim.upper:.3g} a day.",
+        f"like these expect up to {claim.expected_per_day:.3g}, with 95 % confidence at most {claim.upper:.3g} a day.",
         f"Supported: {'yes' if claim.supported else 'no'}, {asked} asked. {_hours_needed(claim)}",
         f"People: {claim.n_people_with_alarms} of {claim.n_people} had an alarm; with 95 % confidence at most "
         f"{100 * claim.people_share_upper:.1f} % of people would in recordings like theirs.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_occ.alarm_budget import Claim, Watched, alarms_within, claim, lowest_threshold, watched_hours
+from stream_occ.alarm_budget import Claim, HoursOfPeople, Watched, alarms_within, claim, lowest_threshold
 from stream_occ.errors import DataError
 from stream_occ.events import EventPolicy
 from stream_occ.samples import FloatArray, IntArray
@@ -77,12 +77,12 @@ def _within_budget(data: TrainingData, config: TrainingConfig, scores: FloatArra
 
 def watched_recordings(data: TrainingData, scores: FloatArray, window_s: float) -> list[Watched]:
     """The recordings as the engine sees them, each with its own of the scores (n,)."""
-    watched = []
+    watched, hours = [], HoursOfPeople()
     for number in np.unique(data.recording).tolist():
         rows = np.flatnonzero(data.recording == number)
-        t_end_ns = data.t_end_ns[rows]
-        hours = watched_hours(t_end_ns, window_s)
-        watched.append(Watched(data.recordings[number].person, scores[rows], t_end_ns, data.motion.take(rows), hours))
+        person, t_end_ns = data.recordings[number].person, data.t_end_ns[rows]
+        added = hours.add(person, t_end_ns, window_s)
+        watched.append(Watched(person, scores[rows], t_end_ns, data.motion.take(rows), added))
     return watched
 
 

@@ -219,7 +219,7 @@ def test_a_claim_in_words():
         (
             "rate",
             "1 a day, exact 95 % interval 0.121 to 3.61; "
-            "of others like these expect 1.5, with 95 % confidence at most 3.15",
+            "of others like these expect up to 1.5, with 95 % confidence at most 3.15",
         ),
         ("budget", "1.18047 a day: not supported, it takes 80.0 h more without another alarm"),
         ("people", "1 of 2 had an alarm; with 95 % confidence at most 97 % of people would in recordings like theirs"),
