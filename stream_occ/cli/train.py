@@ -75,6 +75,9 @@ def command(
         Path | None,
         typer.Option(metavar="MODEL.occ", help="Blend this general model with one wearer's normal recordings."),
     ] = None,
+    vouched: Annotated[
+        bool, typer.Option("--vouched", help="With --adapt: no fall is in them, blend also what looks like one.")
+    ] = False,
     key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Sign the model with the key in this file.")
     ] = None,
@@ -116,6 +119,8 @@ def command(
         **{f"detector.params.{name}": value for name, value in map(_param, param or [])},
     }
     given = {name: value for name, value in flags.items() if value is not None}
+    if vouched and adapt is None:
+        raise UsageError("--vouched", "come with --adapt", "it alone", "Name the general model")
     key = None if key_file is None else read_key(key_file)
     general = None if adapt is None else _general(adapt, key, config, given)
     settings = load_training_config(config, given if general is None else settings_of(general[0]) | given)
@@ -136,7 +141,8 @@ def command(
         if general is None:
             result = train(sources, settings, told)
         else:
-            result = adapt_to_wearer(sources, general[0], settings, self_test_X=general[1], progress=told)
+            rows = general[1]
+            result = adapt_to_wearer(sources, general[0], settings, self_test_X=rows, is_vouched=vouched, progress=told)
     save_model(result.model, out, self_test_X=result.self_test_X, key=key)
     write_report(result, report)
     if result.model.blindness:

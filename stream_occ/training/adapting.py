@@ -51,9 +51,12 @@ def adapt(
     config: TrainingConfig,
     *,
     self_test_X: FloatArray,
+    is_vouched: bool = False,
     progress: ProgressReport = lambda stage, done, total: None,
 ) -> TrainingResult:
     """The model of one wearer; config with what `settings_of` gives, self_test_X the general model's, kept.
+
+    is_vouched: somebody knows that no fall is in the recordings, so that what looks like one is blended too.
 
     Raises ModelError for a model that no rows can be added to, and DataError, one line, for recordings that cannot be
     trained on, of several people, worn elsewhere, known to the model already, or of which too much looks like a fall.
@@ -64,8 +67,10 @@ def adapt(
     scaled = general.scaler.transform(data.X)
     before = general.scorer.score(scaled)
     fall_like = before > general.threshold
-    _check_share(fall_like)
-    admitted = ~beside(fall_like, data.recording, data.t_end_ns, general.window_s)
+    if not is_vouched:
+        _check_share(fall_like)
+    screened = fall_like & (not is_vouched)
+    admitted = ~beside(screened, data.recording, data.t_end_ns, general.window_s)
     progress("Holding out minutes", 0, 1)
     after = own_scores(
         general.scorer,
@@ -151,7 +156,7 @@ def _check_share(fall_like: BoolArray) -> None:
             "recordings",
             f"look normal to the general model: at most {MAX_FLAGGED_SHARE:.0%} of the windows above its threshold",
             f"{share:.1%} of {len(fall_like)}",
-            "Check sensor and placement; where both are right, train a model on the wearer's recordings and others'",
+            "Check sensor and placement; where somebody knows that no fall is among them, say --vouched",
         )
 
 
@@ -198,11 +203,15 @@ def _notes(effect: dict[str, Any]) -> list[str]:
     notes = []
     if effect["minutes"] < FEW_MINUTES:
         notes.append(f"{effect['minutes']:.1f} min of the wearer: record at least {FEW_MINUTES:g}, of all they do")
-    if effect["n_fall_like"]:
+    n_fall_like, n_left_out = effect["n_fall_like"], effect["n_left_out"]
+    above = f"{n_fall_like} windows above the general model's threshold"
+    if n_left_out:
         notes.append(
-            f"{effect['n_fall_like']} windows score above the general model's threshold and stay strange; with those "
-            f"that overlap them {effect['n_left_out']} were left out: see whether a fall is among the recordings"
+            f"{above} were left out, {n_left_out} with those that overlap them: see whether a fall is among the "
+            "recordings; --vouched takes them in"
         )
+    elif n_fall_like:
+        notes.append(f"{above} count as normal now: vouched for")
     if after >= before:
         notes.append(
             f"no fewer alarms on held-out minutes: {before} with the general model, {after} adapted. The general model "

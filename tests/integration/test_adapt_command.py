@@ -100,6 +100,13 @@ def test_what_the_general_model_has_decided_is_refused(
     assert not out.exists()
 
 
+def test_vouched_comes_with_adapt(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Alone it would seem to promise something of training."""
+    data = ["--dataset", "csv", "--data", str(own), "--out", str(tmp_path / "x.occ")]
+    assert run(["train", "--vouched", *data]) == 2
+    assert "--vouched: must come with --adapt" in capsys.readouterr().err
+
+
 def test_model_without_rows_is_refused(
     general: Path, own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,7 +116,10 @@ def test_model_without_rows_is_refused(
     trained = ["train", "--dataset", "csv", "--data", folder, "--detector", "KOC", "--out", str(kernel)]
     assert run(trained) == 0
     capsys.readouterr()
-    assert run(["train", "--adapt", str(kernel), "--dataset", "csv", "--data", str(own), "--out", "x.occ"]) == 2
+    assert (
+        run(["train", "--adapt", str(kernel), "--dataset", "csv", "--data", str(own), "--out", str(tmp_path / "x.occ")])
+        == 2
+    )
     error = capsys.readouterr().err
     assert "--adapt: must name a model that keeps its training rows" in error
     assert "Train a new model on the recordings of others and the wearer's together" in error

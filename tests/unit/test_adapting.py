@@ -86,9 +86,9 @@ def rows_of(model: Model, recording: Recording) -> np.ndarray:
     return model.feature_set.extract(windows)
 
 
-def adapted(general: Model, *recordings: Recording, **filters: Any) -> TrainingResult:
+def adapted(general: Model, *recordings: Recording, is_vouched: bool = False, **filters: Any) -> TrainingResult:
     config = load_training_config(None, settings_of(general) | filters)
-    return adapt([Source(*recordings)], general, config, self_test_X=np.ones((3, 3)))
+    return adapt([Source(*recordings)], general, config, self_test_X=np.ones((3, 3)), is_vouched=is_vouched)
 
 
 def refusal(general: Model, *recordings: Recording, error: type[Exception] = DataError, **filters: Any) -> str:
@@ -120,7 +120,7 @@ def test_what_looks_like_a_fall_stays_strange_and_is_counted(general: Model) -> 
     assert (result.model.score_features(hit) > general.threshold).all()
     assert effect["n_fall_like"] == int((scores > general.threshold).sum())
     assert effect["n_left_out"] > effect["n_fall_like"]
-    assert any("stay strange" in note for note in result.summary["notes"])
+    assert any("were left out" in note for note in result.summary["notes"])
 
 
 def test_no_row_near_a_hit_enters(general: Model) -> None:
@@ -197,6 +197,16 @@ def test_too_much_above_the_threshold_is_refused(general: Model) -> None:
     """More than 5 % of the windows: the sensor is worn or declared otherwise."""
     strange = turning("w", "1", np.random.default_rng(1).uniform(8, 9, 60))
     assert "at most 5% of the windows above its threshold; got 9" in refusal(general, strange)
+
+
+def test_what_is_vouched_for_is_blended_and_said(general: Model) -> None:
+    """Somebody knows better than the threshold: all rows enter, and the notes count them."""
+    strange = turning("w", "1", np.random.default_rng(1).uniform(8, 9, 60))
+    result = adapted(general, strange, is_vouched=True)
+    effect = result.summary["adaptation"]
+    assert (effect["n_left_out"], effect["n_rows_wearer"]) == (0, min(591, effect["n_rows_general"]))
+    assert effect["after"]["n_flagged_windows"] < effect["n_fall_like"] / 10
+    assert any(note.endswith("count as normal now: vouched for") for note in result.summary["notes"])
 
 
 def test_adapted_and_blind_models_are_refused(general: Model) -> None:
