@@ -67,10 +67,10 @@ def adapt(
     scaled = general.scaler.transform(data.X)
     before = general.scorer.score(scaled)
     fall_like = before > general.threshold
+    admitted = np.ones(len(scaled), dtype=np.bool_)
     if not is_vouched:
-        _check_share(fall_like)
-    screened = fall_like & (not is_vouched)
-    admitted = ~beside(screened, data.recording, data.t_end_ns, general.window_s)
+        admitted = ~beside(fall_like, data.recording, data.t_end_ns, general.window_s)
+        _check_share(fall_like, admitted, config.limits.min_windows)
     progress("Holding out minutes", 0, 1)
     after = own_scores(
         general.scorer,
@@ -149,15 +149,18 @@ def _check_wearer(data: TrainingData, general: Model, config: TrainingConfig) ->
         )
 
 
-def _check_share(fall_like: BoolArray) -> None:
-    share = float(fall_like.mean())
+def _check_share(fall_like: BoolArray, admitted: BoolArray, least: int) -> None:
+    share, n, n_admitted = float(fall_like.mean()), len(fall_like), int(admitted.sum())
     if share > MAX_FLAGGED_SHARE:
         raise DataError(
             "recordings",
             f"look normal to the general model: at most {MAX_FLAGGED_SHARE:.0%} of the windows above its threshold",
-            f"{share:.1%} of {len(fall_like)}",
+            f"{share:.1%} of {n}",
             "Check sensor and placement; where somebody knows that no fall is among them, say --vouched",
         )
+    if n_admitted < least:
+        expected = f"give {least} windows apart from those that look like a fall"
+        raise DataError("recordings", expected, f"{n_admitted} of {n}", "Record more normal activity")
 
 
 def _claim(data: TrainingData, scores: FloatArray, general: Model, config: TrainingConfig) -> Claim:

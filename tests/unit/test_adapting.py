@@ -199,6 +199,13 @@ def test_too_much_above_the_threshold_is_refused(general: Model) -> None:
     assert "at most 5% of the windows above its threshold; got 9" in refusal(general, strange)
 
 
+def test_too_little_beside_what_looks_like_a_fall_is_refused(general: Model) -> None:
+    """A hit in the windows that start at 0 and 0.5 s takes those that start by 5 s with it: 11 of 101."""
+    short = turning("w", "1", np.full(11, 0.5), hit_s=0.2)
+    expected = "give 100 windows apart from those that look like a fall; got 90 of 101"
+    assert expected in refusal(general, short)
+
+
 def test_what_is_vouched_for_is_blended_and_said(general: Model) -> None:
     """Somebody knows better than the threshold: all rows enter, and the notes count them."""
     strange = turning("w", "1", np.random.default_rng(1).uniform(8, 9, 60))
