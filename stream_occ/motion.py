@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.windowing import WindowBatch
 
 TAIL_S = 1.0  # of a window's end and of its beginning; a shorter window is taken whole
@@ -39,18 +39,16 @@ class Motion:
     gyr_mean_rads: FloatArray
     gravity_before: FloatArray
     gravity_after: FloatArray
-    is_motionless: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    is_stuck: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    is_motionless: BoolArray
+    is_stuck: BoolArray
 
     def take(self, rows: np.ndarray[Any, Any]) -> Motion:
         """The motion of some of the windows, by mask or by number."""
         return Motion(*(getattr(self, field.name)[rows] for field in fields(self)))
 
-    def is_still(self, limits: MotionLimits) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def is_still(self, limits: MotionLimits) -> BoolArray:
         """Which windows' last second is still; one with a NaN is not."""
-        still: np.ndarray[tuple[int], np.dtype[np.bool_]] = (self.acc_std_ms2 < limits.acc_ms2) & (
-            self.gyr_mean_rads < limits.gyr_rads
-        )
+        still: BoolArray = (self.acc_std_ms2 < limits.acc_ms2) & (self.gyr_mean_rads < limits.gyr_rads)
         return still
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 _GROUP = 16  # columns whose smallest value stands for all of them in the first pass
 _COARSE = 8  # groups whose smallest value bounds the k-th smallest from above
@@ -39,9 +39,7 @@ class CandidateFilter:
     it: the k-th smallest of the minima over disjoint groups. Whatever is not finite survives.
     """
 
-    def __init__(
-        self, X: FloatArray, metrics: FloatArray | None = None, *, keep: NDArray[np.bool_] | None = None
-    ) -> None:
+    def __init__(self, X: FloatArray, metrics: FloatArray | None = None, *, keep: BoolArray | None = None) -> None:
         n_rows, n_features = X.shape
         self._center = X.mean(axis=0)
         centered = X - self._center

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 STANDARD_GRAVITY_MS2 = 9.80665  # ISO 80000-3
 DEG_TO_RAD = np.pi / 180.0

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_occ.samples import NS_PER_S, FloatArray, IntArray
+from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray
 
 MAX_GYR_HOLE_S = 0.5  # as the stream's own `gap_s`: a longer hole is not bridged
 HOLE_CANDIDATE_NS = 150_000_000  # one and a half times the 0.1 s between two bursts of WEDA-FALL
@@ -84,7 +83,7 @@ def _lost_ns(t: FloatArray) -> FloatArray:
 class Merged:
     """Gyroscope values at the accelerometer's stamps: `keep` marks rows that have them, `gyr_rads` is (n_kept, 3)."""
 
-    keep: NDArray[np.bool_]
+    keep: BoolArray
     gyr_rads: FloatArray
     n_outside: int
     n_in_hole: int

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_occ.datasets._report import LoadReport
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 MAX_ACC_MS2 = 2000.0  # 200 g is the widest range of any body-worn accelerometer
 MAX_GYR_RADS = 175.0  # 10,000 deg/s, more than twice the widest range in use
@@ -116,7 +116,7 @@ def stack(table: dict[str, NDArray[np.generic]], names: Sequence[str]) -> FloatA
     return np.column_stack([table[name].astype(np.float64) for name in names])
 
 
-def stamps_ns(values: NDArray[np.generic], unit_ns: int) -> tuple[IntArray, NDArray[np.bool_]]:
+def stamps_ns(values: NDArray[np.generic], unit_ns: int) -> tuple[IntArray, BoolArray]:
     """Stamps in ns and which of them are possible; whole-number units stay exact, seconds are rounded to the ns."""
     if values.dtype.kind == "i":
         whole = values.astype(np.int64)
@@ -132,7 +132,7 @@ def stamps_ns(values: NDArray[np.generic], unit_ns: int) -> tuple[IntArray, NDAr
 
 def keep_possible(
     t_ns: IntArray,
-    good_stamp: NDArray[np.bool_],
+    good_stamp: BoolArray,
     values: FloatArray,
     bounds: FloatArray,
     *,

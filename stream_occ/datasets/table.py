@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.datasets._files import FileTree
 from stream_occ.datasets._loading import Trial
 from stream_occ.datasets._report import LoadReport
 from stream_occ.datasets._rows import Column, decode_text, parse_rows, stack
 from stream_occ.errors import DataError
-from stream_occ.samples import FloatArray, Recording
+from stream_occ.samples import BoolArray, FloatArray, Recording
 
 VARIANTS: tuple[str, ...] = ()
 LAYOUT = "one KEEL .dat or .csv file"
@@ -41,7 +40,7 @@ class Table:
     """
 
     X: FloatArray
-    y: NDArray[np.bool_]
+    y: BoolArray
     feature_names: tuple[str, ...]
     name: str
     dropped: tuple[str, ...]

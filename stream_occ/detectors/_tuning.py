@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.neighbors import nearest, pair_distances_squared
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 from stream_occ.scoring.ocnn_ensemble import ratio_of
 
-BoolArray = NDArray[np.bool_]
 Note = Literal["edge", "neighbors", "theta"]
 NoiseSide = Literal["both", "upper"]
 

@@ -14,7 +14,7 @@ from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_pa
 from stream_occ.detectors.calibration import group_folds, quantile_threshold
 from stream_occ.detectors.ensembles import RandomSubspaceEnsemble
 from stream_occ.detectors.ocnn import OCNN
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 from stream_occ.scoring.evidence_fusion import FrozenScorer, contributions, total
 
 SCALING = "z-score"
@@ -189,10 +189,10 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return made.set_params(**{key: value for key, value in own.items() if key in made.get_params(deep=False)})
 
 
-def moves(column: FloatArray) -> NDArray[np.bool_]:
+def moves(column: FloatArray) -> BoolArray:
     """Rows above the middle of the column's range; all of them where it has none."""
     low, high = np.quantile(column, RANGE_QUANTILES)
-    moves: NDArray[np.bool_] = column > (low + high) / 2
+    moves: BoolArray = column > (low + high) / 2
     return moves if moves.any() else np.ones(len(column), dtype=np.bool_)
 
 

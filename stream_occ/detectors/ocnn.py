@@ -19,8 +19,8 @@ from stream_occ.detectors._base import (
     is_count,
     is_number,
 )
-from stream_occ.detectors._tuning import BoolArray, MemberFit, MemberSettings, NoiseSide, fit_member
-from stream_occ.samples import FloatArray
+from stream_occ.detectors._tuning import MemberFit, MemberSettings, NoiseSide, fit_member
+from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
 
 __all__ = ["OCNN", "TuningWarning"]

@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_parameter, is_count, is_number
-from stream_occ.detectors._tuning import BoolArray, inner_folds, noise_mask
+from stream_occ.detectors._tuning import inner_folds, noise_mask
 from stream_occ.detectors.calibration import group_folds
 from stream_occ.detectors.krr import KernelRidgeOCC, MultiLayerKRR
 from stream_occ.detectors.ocnn import OCNN
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 Groups = Sequence[Any] | NDArray[Any]
 

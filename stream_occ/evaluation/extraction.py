@@ -9,11 +9,10 @@ import numpy as np
 
 from stream_occ import features
 from stream_occ.errors import ConfigError, DataError
-from stream_occ.evaluation.metrics import BoolArray
 from stream_occ.evaluation.protocol import Trial
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.motion import motion
-from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording
+from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, Recording
 from stream_occ.training.checks import measured_rate_hz
 from stream_occ.windowing import WindowBatch, cut_windows
 

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 N_RESAMPLES = 2000
 CONFIDENCE = 0.95
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ import numpy as np
 
 from stream_occ.detectors.calibration import quantile_threshold
 from stream_occ.errors import DataError
-from stream_occ.evaluation.metrics import BoolArray, Scored
+from stream_occ.evaluation.metrics import Scored
 from stream_occ.motion import Motion
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 N_GROUPS = 5
 LOWER_ANCHOR = 0.50

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 
 # Channels of `Channels.values`; the norms are every fourth.
 CHANNELS = ("acc_x", "acc_y", "acc_z", "acc_norm", "gyr_x", "gyr_y", "gyr_z", "gyr_norm")
@@ -44,7 +44,7 @@ class Channels:
     high: FloatArray
     mean: FloatArray
     sum_squares: FloatArray
-    is_constant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    is_constant: BoolArray
     norm_power: FloatArray
     rate_hz: float
     scratch: FloatArray
@@ -125,7 +125,7 @@ def checked_range(xyz: FloatArray, axes: slice, first_index: int) -> tuple[Float
     return low, high
 
 
-def _power(centred: FloatArray, is_constant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> FloatArray:
+def _power(centred: FloatArray, is_constant: BoolArray) -> FloatArray:
     """|X_k|^2 of each row, k = 1 .. m // 2, DC dropped; zero where constant, so that rounding is no spectrum."""
     spectrum = np.fft.rfft(centred, axis=-1)[..., 1:]
     real, imag = np.ascontiguousarray(spectrum.real), np.ascontiguousarray(spectrum.imag)

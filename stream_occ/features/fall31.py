@@ -56,7 +56,7 @@ import numpy as np
 
 from stream_occ.features import _window_statistics as statistics
 from stream_occ.features._window_statistics import CONSTANT_TOLERANCE
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.windowing import WindowsLike, as_batch
 
 __all__ = ["FAMILIES", "FEATURE_SET", "NAMES", "Fall31", "Signals"]
@@ -84,7 +84,7 @@ class Signals:
     deviation: FloatArray
     mean_a: FloatArray
     median_a: FloatArray
-    is_constant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    is_constant: BoolArray
     rate_hz: float
 
     @property
@@ -183,7 +183,7 @@ def _angle(one: FloatArray, other: FloatArray) -> FloatArray:
     return angle
 
 
-def _unit(vectors: FloatArray) -> tuple[FloatArray, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+def _unit(vectors: FloatArray) -> tuple[FloatArray, BoolArray]:
     size = _length(vectors)
     is_zero = size < 1e-6
     return vectors / np.where(is_zero, 1.0, size)[:, np.newaxis], is_zero

@@ -9,14 +9,13 @@ only where `reproduce paper1 --leak` asks: no detector or preset can reach it, s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 
 __all__ = ["with_label"]
 
 
-def with_label(X: FloatArray, y: NDArray[np.bool_]) -> FloatArray:
+def with_label(X: FloatArray, y: BoolArray) -> FloatArray:
     """Scaled rows (n, d + 1) with the label as one more feature: 0 for targets, 1 for outliers.
 
     >>> with_label(np.array([[0.2], [0.3]]), np.array([False, True])).tolist()

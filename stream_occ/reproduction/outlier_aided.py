@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.detectors._tuning import inner_folds
 from stream_occ.detectors.selection import held_out_rejections
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 
 __all__ = ["fowlkes_mallows", "select_with_outliers_for_reproduction_only"]
 
@@ -38,7 +37,7 @@ def select_with_outliers_for_reproduction_only(
     return int(np.flatnonzero(rounded == rounded.max())[-1])
 
 
-def fowlkes_mallows(rejected: NDArray[np.bool_], is_outlier: NDArray[np.bool_]) -> float:
+def fowlkes_mallows(rejected: BoolArray, is_outlier: BoolArray) -> float:
     """sqrt(precision recall) with targets as the positive class; 0 where nothing is accepted.
 
     The authors' published code calls this gmean. It hardly counts outliers where they are few: accepting everything

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
 from stream_occ.detectors.ensembles import RandomProjectionEnsemble, RandomSubspaceEnsemble
 from stream_occ.detectors.ocnn import OCNN, TuningWarning
@@ -28,7 +27,7 @@ from stream_occ.reproduction.printed import RULES, VARIANTS
 from stream_occ.reproduction.report import Report
 from stream_occ.reproduction.sensor_windows import SENSOR_SETS, sensor_windows
 from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables, refused_rows, too_few
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 N_FOLDS = 5
 N_INNER_FOLDS = 2
@@ -38,7 +37,6 @@ MAX_NEIGHBORS_SENSORS = 5  # the paper's grid on its three sensor sets
 FOLDS = ("shuffled", "file")
 PRINTED_WINDOWS = {"mf": "5430 and 488", "dlr": "26576 and 84", "cov": "12392 and 908"}
 
-BoolArray = NDArray[np.bool_]
 ProgressReport = Callable[[str, int, int], None]
 Detector = OCNN | RandomProjectionEnsemble | RandomSubspaceEnsemble
 

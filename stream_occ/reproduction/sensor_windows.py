@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ import features
 from stream_occ.datasets import open_dataset
 from stream_occ.errors import DataError
 from stream_occ.filtering import butter1_lowpass_sos
-from stream_occ.samples import NS_PER_S, FloatArray, Recording
+from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, Recording
 from stream_occ.windowing import WindowBatch, cut_windows
 
 RATE_HZ = 50.0  # khan31r asks for more than 40; the paper resamples nothing
@@ -44,7 +43,7 @@ SENSOR_SETS: Mapping[str, SensorSet] = {
 
 def sensor_windows(
     name: str, path: Path, *, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+) -> tuple[FloatArray, BoolArray]:
     """Features (n, 31) of the set's windows, and y (n,) True for those of falls; DataError where none is left.
 
     Windows that overlap an annotated fall are outliers; without annotation every window of a fall recording is.
@@ -72,10 +71,10 @@ def sensor_windows(
     return X[kept], y[kept]
 
 
-def _of_fall(recording: Recording, batch: WindowBatch) -> NDArray[np.bool_]:
+def _of_fall(recording: Recording, batch: WindowBatch) -> BoolArray:
     if not recording.is_fall or recording.fall_interval_ns is None:
         return np.full(len(batch), recording.is_fall)
     start_ns, end_ns = recording.fall_interval_ns
     last_ns = batch.t_start_ns + round((batch.n_samples - 1) * NS_PER_S / batch.rate_hz)
-    overlaps: NDArray[np.bool_] = (batch.t_start_ns <= end_ns) & (last_ns >= start_ns)
+    overlaps: BoolArray = (batch.t_start_ns <= end_ns) & (last_ns >= start_ns)
     return overlaps

@@ -6,12 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stream_occ.datasets import FileTree
 from stream_occ.datasets.table import Table, parse_table
 from stream_occ.errors import DataError
+from stream_occ.samples import BoolArray
 
 # Wine1 to Wine3 are told apart by the steps of their printed TNR: 1/25, 1/60 and 1/10, as 25, 18 and 10 outliers give.
 PAPER1_FILES: Mapping[str, tuple[str, ...]] = {
@@ -73,7 +71,7 @@ def check_names(names: tuple[str, ...] | None, known: Mapping[str, object]) -> t
     return tuple(dict.fromkeys(names))
 
 
-def too_few(is_outlier: NDArray[np.bool_]) -> str | None:
+def too_few(is_outlier: BoolArray) -> str | None:
     """Why a set of these rows (n,) cannot be dealt out to five folds, or None."""
     n_outliers = int(is_outlier.sum())
     n_targets = len(is_outlier) - n_outliers

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.errors import DataError
 from stream_occ.reproduction.tables import PAPER1_FILES, check_names, find_tables, refused_rows, too_few
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 
 TABLES = {name: PAPER1_FILES[name] for name in PAPER1_FILES if name not in ("mf", "dlr", "cov", "ld", "mi")}
 """Ten of the first paper's tables: those that are public as feature vectors."""
@@ -30,7 +29,7 @@ class TargetSet:
     dataset: str
     target: str
     X: FloatArray
-    is_outlier: NDArray[np.bool_]
+    is_outlier: BoolArray
 
     def digest(self) -> str:
         """The first 12 hex digits of the SHA-256 of rows and flags: which data a figure is of."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.errors import DataError
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.scoring import Model
 
 N_ANOMALIES = 200
@@ -47,7 +46,7 @@ def note_of_anomalies(rejected: dict[str, float]) -> list[str]:
     return [f"accepts {share} of injected anomalies {farthest} training ranges off: this detector can miss what is far"]
 
 
-def blindness(anomalies: dict[str, float], held_out: NDArray[np.bool_], unit: str, *, is_printed: bool) -> str:
+def blindness(anomalies: dict[str, float], held_out: BoolArray, unit: str, *, is_printed: bool) -> str:
     """What makes a model blind, or "": all anomalies accepted, or all normal windows held out (n,) rejected.
 
     anomalies: share rejected, by ranges. is_printed: the threshold is a paper's own rule, whose models are there to be

@@ -6,12 +6,9 @@ import inspect
 import warnings
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stream_occ import features
 from stream_occ.errors import ConfigError, DataError
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.scoring import Scaler
 from stream_occ.training.config import TrainingConfig
 from stream_occ.training.data import ProgressReport, TrainingData
@@ -40,7 +37,7 @@ def make_detector(config: TrainingConfig) -> Any:
         ) from error
 
 
-def people_of(data: TrainingData, rows: NDArray[np.bool_]) -> list[str]:
+def people_of(data: TrainingData, rows: BoolArray) -> list[str]:
     """The person behind each of these rows."""
     return [data.recordings[i].person for i in data.recording[rows].tolist()]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.alarm_budget import Claim, HoursOfPeople, Watched, alarms_within, claim, lowest_threshold
 from stream_occ.errors import DataError
 from stream_occ.events import EventPolicy
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 from stream_occ.training import fitting
 from stream_occ.training.config import TrainingConfig
 from stream_occ.training.data import ProgressReport, TrainingData
@@ -29,7 +28,7 @@ class Evidence:
     unit: str
     n_folds: int
     scores: FloatArray
-    rejected: NDArray[np.bool_]
+    rejected: BoolArray
     activities: tuple[str, ...]
     claim: Claim | None = None
 
@@ -112,7 +111,7 @@ def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, i
     return "minutes of the same person", np.arange(n) // part % n_folds, guard
 
 
-def _near(out: NDArray[np.bool_], guard: int) -> NDArray[np.bool_]:
+def _near(out: BoolArray, guard: int) -> BoolArray:
     """Rows less than `guard` rows from a held-out one."""
     near = np.zeros_like(out)
     for shift in range(1, guard):
