@@ -104,7 +104,7 @@ def command(
         write_json(json_path, evaluation.to_json())
     if html is not None:
         from stream_occ.evaluation.html_report import render_html
-        from stream_occ.evaluation.page import write_page
+        from stream_occ.page import write_page
 
         provenance = _provenance(context, tested, trained, remarks)
         write_page(render_html(evaluation, protocol, provenance), html, flag="--html")

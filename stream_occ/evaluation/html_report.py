@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.evaluation.page import COLOURS, facts, folded, grid, image, label, notes, page, text
 from stream_occ.evaluation.presets import DEFAULT_KEY
 from stream_occ.evaluation.report import Evaluation, MethodResult, Protocol
 from stream_occ.evaluation.tables import DECIDING, RANKING, cell, ordered_results, summary_line, warning_lines
+from stream_occ.page import COLOURS, facts, folded, grid, image, label, notes, page, text
 
 DEVELOPMENT_SETS = frozenset({"mobifall", "weda-fall"})
 N_BINS = 40

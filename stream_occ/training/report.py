@@ -6,84 +6,27 @@ of accepted and rejected windows of normal activity: the trainer saw no falls, s
 
 from __future__ import annotations
 
-import base64
-import html
-import io
-import os
-import secrets
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stream_occ.alarm_budget import claim_in_words
-from stream_occ.errors import StreamOccError
+from stream_occ.page import COLOURS, bullets, facts, grid, image, label, page, text, write_page
 from stream_occ.samples import FloatArray
 from stream_occ.training import TrainingResult
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b7280"  # told apart by the colour-blind (Okabe and Ito)
+BLUE, ORANGE, GREY = *COLOURS[:2], "#6b7280"
 MAX_ACTIVITIES = 60
 N_BINS = 60
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Training report {model_id}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #1f2937; background: #fff; max-width: 60rem; margin: 2rem auto;
-        padding: 0 1rem; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2.2rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
-td.n {{ text-align: right; }} td {{ overflow-wrap: anywhere; }}
-img {{ max-width: 100%; height: auto; }}
-.note {{ border-left: 4px solid {orange}; padding: .4rem .9rem; background: #fff7ed; }}
-</style></head><body>
-<h1>Training report of model {model_id}</h1>
-<p class="note">Trained on normal activity alone. The figures below say which windows of normal activity the model
-accepts. They say nothing about falls: the trainer used no fall recording. How many falls a model flags is measured by
-<code>stream-occ evaluate</code>, on people who are not in its training set.</p>
-{body}
-</body></html>
-"""
-
-
-def write_report(result: TrainingResult, path: str | Path) -> None:
-    """Writes the report, whole or not at all; StreamOccError where the disk refuses."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.write_text(render_report(result), encoding="utf-8")
-        os.replace(temporary, target)
-    except OSError as error:
-        raise StreamOccError(str(target), "be writable", str(error), "Give another --report path") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def render_report(result: TrainingResult) -> str:
-    """The report's HTML."""
-    summary = result.summary
-    sections = (
-        ("In short", _table(_facts(summary))),
-        *([("False alarms", _CLAIM_TEXT + _table(claimed))] if (claimed := _claim(summary)) else []),
-        *([("Adapted to one wearer", _table(_adapted(summary["adaptation"])))] if "adaptation" in summary else []),
-        ("Worth knowing", _list(summary["notes"]) if summary["notes"] else "<p>Nothing odd was found.</p>"),
-        ("Scores of held-out normal windows", _held_out_text(summary) + _image(_score_histogram, result)),
-        ("Threshold against rejected share", _THRESHOLD_TEXT + _image(_threshold_curve, result)),
-        ("Acceptance by activity", _image(_acceptance_bars, result) + _activity_table(summary["activities"])),
-        ("Ranges of the features", _RANGE_TEXT + _image(_feature_ranges, result) + _range_table(result)),
-        ("How it was made", _table(_provenance(summary))),
-    )
-    blind = summary.get("blind")
-    warning = f'<p class="note"><strong>Blind model: it {_text(blind)}.</strong></p>\n' if blind else ""
-    body = warning + "\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections)
-    return _PAGE.format(model_id=_text(summary["model_id"]), body=body, orange=ORANGE)
-
-
+_PREFACE = (
+    '<p class="note">Trained on normal activity alone. The figures below say which windows of normal activity the '
+    "model accepts. They say nothing about falls: the trainer used no fall recording. How many falls a model flags is "
+    "measured by <code>stream-occ evaluate</code>, on people who are not in its training set.</p>\n"
+)
 _CLAIM_TEXT = (
     "<p>Alarms are episodes that the event engine of the service raises on recordings of held-out people or minutes, "
     "not windows. A day is 24 worn hours like those recorded, and people differ. The threshold was chosen on these "
@@ -100,7 +43,31 @@ _RANGE_TEXT = (
 )
 
 
-def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def write_report(result: TrainingResult, path: str | Path) -> None:
+    """Writes the report, whole or not at all; StreamOccError where the disk refuses."""
+    write_page(render_report(result), Path(path), flag="--report")
+
+
+def render_report(result: TrainingResult) -> str:
+    """The report's HTML."""
+    summary = result.summary
+    sections = (
+        ("In short", facts(_in_short(summary))),
+        *([("False alarms", _CLAIM_TEXT + facts(claimed))] if (claimed := _claim(summary)) else []),
+        *([("Adapted to one wearer", facts(_adapted(summary["adaptation"])))] if "adaptation" in summary else []),
+        ("Worth knowing", bullets(summary["notes"]) if summary["notes"] else "<p>Nothing odd was found.</p>"),
+        ("Scores of held-out normal windows", _held_out_text(summary) + _plot(_score_histogram, result)),
+        ("Threshold against rejected share", _THRESHOLD_TEXT + _plot(_threshold_curve, result)),
+        ("Acceptance by activity", _plot(_acceptance_bars, result) + _activity_table(summary["activities"])),
+        ("Ranges of the features", _RANGE_TEXT + _plot(_feature_ranges, result) + _range_table(result)),
+        ("How it was made", facts(_provenance(summary))),
+    )
+    blind = summary.get("blind")
+    warning = f'<p class="note"><strong>Blind model: it {text(blind)}.</strong></p>\n' if blind else ""
+    return page(f"Training report of model {summary['model_id']}", sections, preface=_PREFACE + warning)
+
+
+def _in_short(summary: dict[str, Any]) -> list[tuple[str, str]]:
     threshold, rates = summary["threshold"], summary["rate_hz_measured"]
     refused = ", ".join(f"{n} {reason}" for reason, n in summary["refused_rows"].items()) or "none"
     tuning = [
@@ -143,7 +110,7 @@ def _adapted(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _claim(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(name.capitalize(), text) for name, text in claim_in_words(summary["threshold"])]
+    return [(name.capitalize(), words) for name, words in claim_in_words(summary["threshold"])]
 
 
 def _provenance(summary: dict[str, Any]) -> list[tuple[str, str]]:
@@ -160,7 +127,7 @@ def _provenance(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _held_out_text(summary: dict[str, Any]) -> str:
     threshold = summary["threshold"]
-    unit, n_folds = _text(threshold["held_out"]), threshold["n_folds"]
+    unit, n_folds = text(threshold["held_out"]), threshold["n_folds"]
     return (
         f"<p>{threshold['n_windows']} windows, each scored by a detector that never saw its {unit} ({n_folds} folds). "
         "High is abnormal; right of the line a window is rejected.</p>"
@@ -204,7 +171,7 @@ def _acceptance_bars(axes: Any, result: TrainingResult) -> None:
     place = np.arange(len(table))
     axes.barh(place, accepted, color=BLUE, label="accepted")
     axes.barh(place, 100 - accepted, left=accepted, color=ORANGE, label="rejected")
-    axes.set_yticks(place, [_label(name) for name, _ in table])
+    axes.set_yticks(place, [label(name) for name, _ in table])
     axes.invert_yaxis()
     axes.set(xlabel="held-out windows, %", xlim=(0, 100))
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
@@ -219,10 +186,10 @@ def _feature_ranges(axes: Any, result: TrainingResult) -> None:
     axes.hlines(place, low, high, color=BLUE, linewidth=4)
     axes.plot(middle, place, "o", color=ORANGE, markersize=4)
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_yticks(place, [_label(name) for name in names], fontsize=7)
+    axes.set_yticks(place, [label(name) for name in names], fontsize=7)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(alpha=0.3, axis="x")
-    axes.set(xlabel=f"scaled value ({_label(result.model.scaler.kind)})")
+    axes.set(xlabel=f"scaled value ({label(result.model.scaler.kind)})")
     _set_height(axes, len(names))
 
 
@@ -230,20 +197,8 @@ def _set_height(axes: Any, n_rows: int) -> None:
     axes.figure.set_size_inches(8, 1.4 + 0.22 * n_rows)
 
 
-def _image(draw: Callable[[Any, TrainingResult], None], result: TrainingResult) -> str:
-    """A plot as an <img> with its PNG inside; a glyph that the font lacks is no reason to fail."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        draw(axes, result)
-        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<p><img alt="{_text(draw.__name__.strip("_").replace("_", " "))}" src="data:image/png;base64,{data}"></p>'
+def _plot(draw: Callable[..., None], result: TrainingResult) -> str:
+    return image(partial(draw, result=result), draw.__name__.strip("_").replace("_", " "), height_in=3.4)
 
 
 def _activity_table(activities: dict[str, dict[str, float | int]]) -> str:
@@ -251,7 +206,7 @@ def _activity_table(activities: dict[str, dict[str, float | int]]) -> str:
         (name, row["n_recordings"], row["n_windows"], f"{100 * row['accepted_share']:.1f} %")
         for name, row in activities.items()
     )
-    return _grid(("Activity", "Recordings", "Windows", "Accepted when held out"), rows)
+    return grid(("Activity", "Recordings", "Windows", "Accepted when held out"), rows)
 
 
 def _range_table(result: TrainingResult) -> str:
@@ -259,31 +214,4 @@ def _range_table(result: TrainingResult) -> str:
     rows = (
         (name, *(f"{value:.4g}" for value in quantiles[:, i])) for i, name in enumerate(result.model.feature_set.NAMES)
     )
-    return _grid(("Feature (unscaled)", "least", "5 %", "median", "95 %", "greatest"), rows)
-
-
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    return "<table>" + "".join(f"<tr><th>{_text(k)}</th><td>{_text(v)}</td></tr>" for k, v in rows) + "</table>"
-
-
-def _grid(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
-    body = "".join(
-        f"<tr><td>{_text(first)}</td>" + "".join(f'<td class="n">{_text(value)}</td>' for value in rest) + "</tr>"
-        for first, *rest in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _list(items: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{_text(item)}</li>" for item in items) + "</ul>"
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value), quote=True)
-
-
-def _label(name: str) -> str:
-    """A name for a plot: short, and with no dollar sign, which would start a formula."""
-    name = name if len(name) <= 40 else name[:39] + "…"
-    return name.replace("$", r"\$")
+    return grid(("Feature (unscaled)", "least", "5 %", "median", "95 %", "greatest"), rows)

@@ -10,9 +10,9 @@ from stream_occ.errors import StreamOccError
 from stream_occ.evaluation import Evaluation, Figure, Protocol, TrainingSet, evaluate
 from stream_occ.evaluation.breakdown import ActivityRow, Breakdown, FallTypeRow, TradeOffPoint
 from stream_occ.evaluation.html_report import Provenance, render_html
-from stream_occ.evaluation.page import label, write_page
 from stream_occ.evaluation.report import MethodResult
 from stream_occ.evaluation.tables import loss_lines, warning_lines
+from stream_occ.page import label, write_page
 from tests.unit.evaluation_people import Distance, crowd
 
 EVIL = "<script>alert('$x$')</script>"

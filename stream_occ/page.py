@@ -32,7 +32,7 @@ h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2.2rem; }}
 .wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 th, td {{ text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e5e7eb; vertical-align: top; }}
-th.n, td.n {{ text-align: right; }} code {{ overflow-wrap: anywhere; }}
+th.n, td.n {{ text-align: right; }} td {{ overflow-wrap: anywhere; }}
 img {{ max-width: 100%; height: auto; }} summary {{ cursor: pointer; margin: .4rem 0; }}
 .note {{ border-left: 4px solid #d55e00; padding: .4rem .9rem; background: #fff7ed; }}
 </style></head><body>
@@ -93,16 +93,21 @@ def folded(summary: str, content: str) -> str:
     return f"<details><summary>{text(summary)}</summary>{content}</details>"
 
 
+def bullets(lines: Iterable[str]) -> str:
+    """A list."""
+    return "<ul>" + "".join(f"<li>{text(line)}</li>" for line in lines) + "</ul>"
+
+
 def notes(lines: Iterable[str]) -> str:
     """One marked paragraph a line."""
     return "".join(f'<p class="note">{text(line)}</p>' for line in lines)
 
 
-def image(draw: Callable[[Any], None], alt: str) -> str:
-    """A plot as an <img> with its PNG inside; a glyph that the font lacks is no reason to fail."""
+def image(draw: Callable[[Any], None], alt: str, *, height_in: float = 4.2) -> str:
+    """A plot, 8 inches wide, as an <img> with its PNG inside; a glyph that the font lacks is no reason to fail."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    figure = Figure(figsize=(8, height_in), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     buffer = io.BytesIO()
