@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_occ import features
-from stream_occ.errors import ConfigError, DataError
+from stream_occ.errors import DataError
 from stream_occ.evaluation.protocol import Trial
-from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.motion import motion
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, Recording
 from stream_occ.training.checks import measured_rate_hz
@@ -28,25 +27,14 @@ class FrontEnd:
     window_s: float = 5.0
     hop_s: float = 0.5
 
-    def design_filter(self) -> FloatArray | None:
-        """Second-order sections of the feature set's first-order Butterworth low-pass; None where it has no filter."""
-        chosen = features.load(self.feature_set)
-        if self.rate_hz <= chosen.min_rate_hz:
-            raise ConfigError(
-                "rate_hz", f"be above {chosen.min_rate_hz} for {self.feature_set}", str(self.rate_hz), "Raise the rate"
-            )
-        if chosen.lowpass_hz is None:
-            return None
-        return butter1_lowpass_sos(chosen.lowpass_hz, self.rate_hz)
-
     def cut(self, recording: Recording) -> WindowBatch:
-        """Filtered windows of a recording."""
+        """Filtered windows of a recording; ConfigError for a rate at which the feature set is not defined."""
         return cut_windows(
             recording.block,
             rate_hz=self.rate_hz,
             window_s=self.window_s,
             hop_s=self.hop_s,
-            sos=self.design_filter(),
+            sos=features.design_lowpass(features.load(self.feature_set), self.rate_hz),
         )
 
 
@@ -140,7 +128,7 @@ def extract_trials(
             "recordings",
             f"be sampled at {lowest:g} Hz or faster for {front_end.feature_set}",
             f"{len(slow)} of {len(trials)} slower, {slow[0]} first",
-            "Take another version of the data (--variant), or a feature set for slower streams",
+            "Take another --variant, or a --model-config for slow streams (feature_set: khan31r-nofilter, rate_hz: 20)",
         )
     return trials
 

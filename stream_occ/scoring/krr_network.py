@@ -60,7 +60,8 @@ class FrozenScorer:
             np.ascontiguousarray(np.vstack([matrix.T, np.full(len(matrix), 1.0 / len(matrix))])) for matrix in weights
         ]
         self._maps = [rows[:-1] for rows in self._maps_and_mean]
-        self._layers, self._last = list(zip(self._kernels, self._maps_and_mean, strict=True)), self._maps_and_mean[-1]
+        is_last = [False] * (len(self._kernels) - 1) + [True]
+        self._layers = list(zip(self._kernels, self._maps_and_mean, is_last, strict=True))
         self.evidence, self.center = evidence, center
         self._scales = scales
         # plain floats: a window alone is scored faster with them, and to the same bits
@@ -119,10 +120,10 @@ class FrozenScorer:
 
     def _evidence(self, x: FloatArray) -> list[tuple[float, float]]:
         found = []
-        for kernel, matrix in self._layers:
+        for kernel, matrix, is_last in self._layers:
             product = matrix.dot(kernel.row(x))
             output, mean = product[:-1], product.item(-1)
-            difference = output - (x if matrix is not self._last else self.center)
+            difference = output - (self.center if is_last else x)
             remoteness = -math.log(mean) if mean > _SMALLEST_MEAN else _remoteness(kernel.logarithms(x))
             found.append((math.sqrt(difference.dot(difference)), remoteness))
             x = output

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from stream_occ import training
 from stream_occ.detectors import OCNN, MultiLayerKRR
 from stream_occ.detectors._base import FrozenScorerMixin
 from stream_occ.detectors.selection import (
@@ -22,6 +21,7 @@ from stream_occ.detectors.selection import (
     held_out_rejections,
 )
 from stream_occ.samples import FloatArray
+from stream_occ.training import TrainingConfig, fitting
 
 
 class Reach:
@@ -243,9 +243,9 @@ def test_trainer_says_who_is_who(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(self, X, y, groups=groups, progress=progress)
 
     monkeypatch.setattr(SelectedDetector, "fit", spy)
-    config = training.TrainingConfig.model_validate({"detector": {"name": "KOC_iqr-proxy"}, "scaler": "z-score"})
+    config = TrainingConfig.model_validate({"detector": {"name": "KOC_iqr-proxy"}, "scaler": "z-score"})
     X, people = np.random.default_rng(0).normal(size=(60, 2)), ["a"] * 20 + ["b"] * 20 + ["c"] * 20
-    training._fit(X, config, "Fitting", lambda stage, done, total: None, [], people)
+    fitting.fit(X, config, "Fitting", lambda stage, done, total: None, [], people)
     assert seen == [people]
 
 
