@@ -31,8 +31,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from stream_occ.artifacts import save_model
 from stream_occ.codecs import load_codec
-from stream_occ.features import load
-from stream_occ.filtering import butter1_lowpass_sos
+from stream_occ.features import design_lowpass, load
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model, Scaler
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
@@ -55,7 +54,7 @@ def make_model(path: Path, *, n_rows: int, n_members: int) -> None:
     """An ensemble of n_members random projections to 25 dimensions over n_rows training windows (5 s, hop 0.5 s)."""
     rng = np.random.default_rng(0)
     features = load("khan31r")
-    sos = None if features.lowpass_hz is None else butter1_lowpass_sos(features.lowpass_hz, RATE_HZ)
+    sos = design_lowpass(features, RATE_HZ)
     k = np.arange(20_000)
     stream = walking("train", k, np.rint(k * NS_PER_S / RATE_HZ).astype(np.int64), rng)
     X = features.extract(cut_windows(stream, rate_hz=RATE_HZ, window_s=5.0, hop_s=0.5, sos=sos))

@@ -8,8 +8,7 @@ import numpy as np
 
 from stream_occ.artifacts import save_model
 from stream_occ.codecs import load_codec
-from stream_occ.features import load
-from stream_occ.filtering import butter1_lowpass_sos
+from stream_occ.features import design_lowpass, load
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model, Scaler
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer
@@ -47,7 +46,7 @@ def tumbling(device_id: str, n: int, *, t0_ns: int, first: int = 0) -> SampleBlo
 def make_model(folder: Path) -> Path:
     """Writes the model file and returns its path."""
     features = load("khan31r")
-    sos = None if features.lowpass_hz is None else butter1_lowpass_sos(features.lowpass_hz, RATE_HZ)
+    sos = design_lowpass(features, RATE_HZ)
     stream = walking("train", 10_000, t0_ns=0)
     X = features.extract(cut_windows(stream, rate_hz=RATE_HZ, window_s=WINDOW_S, hop_s=HOP_S, sos=sos))
     low, high = X.min(axis=0), X.max(axis=0)

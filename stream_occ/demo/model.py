@@ -19,7 +19,6 @@ from stream_occ.detectors import OCNN, RandomProjectionEnsemble
 from stream_occ.detectors.calibration import quantile_threshold
 from stream_occ.detectors.scaling import fit_scaler
 from stream_occ.features import FeatureSet
-from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import FloatArray, Recording
 from stream_occ.scoring import Model
 from stream_occ.windowing import cut_windows
@@ -48,7 +47,7 @@ def train_demo_model(plan: Plan, path: Path, report: ProgressReport) -> Model:
 
 def _train(plan: Plan, path: Path, report: ProgressReport) -> Model:
     feature_set = features.load(FEATURE_SET)
-    sos = None if feature_set.lowpass_hz is None else butter1_lowpass_sos(feature_set.lowpass_hz, RATE_HZ)
+    sos = features.design_lowpass(feature_set, RATE_HZ)
 
     def rows(lives: Iterable[Recording], hop_s: float, stage: str) -> FloatArray:
         found = []

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from stream_occ import features
-from stream_occ.errors import ConfigError, DataError, UsageError
+from stream_occ.errors import DataError, UsageError
 from stream_occ.evaluation.extraction import FrontEnd
 from stream_occ.evaluation.methods import BASELINES
 from stream_occ.evaluation.protocol import Method, ScoreWindows, Windows
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.training.config import TrainingConfig
+from stream_occ.training.fitting import with_params
 
 DEFAULT_KEY = "default"
 
@@ -70,12 +71,7 @@ class DetectorMethod:
         from stream_occ.detectors import preset
 
         detector = preset(self.preset, random_state=seed % 2**32, n_jobs=1, feature_names=self.feature_names)
-        try:
-            return detector.set_params(**self.params)
-        except (TypeError, ValueError) as error:
-            known = ", ".join(sorted(detector.get_params()))
-            got = str(error).split(" Valid")[0]
-            raise ConfigError("detector.params", f"be parameters of {self.preset}", got, f"It has {known}") from error
+        return with_params(detector, self.preset, self.params)
 
     def _rows(self, normal: Windows, seed: int) -> IntArray:
         """Rows to train on: every stride-th of each recording, at most max_windows of them, drawn with the seed."""

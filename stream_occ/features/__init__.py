@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from stream_occ.errors import ConfigError
+from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.plugins import load_plugin
 from stream_occ.samples import FloatArray
 from stream_occ.windowing import WindowBatch, WindowsLike
 
-__all__ = ["FeatureSet", "WindowBatch", "load"]
+__all__ = ["FeatureSet", "WindowBatch", "design_lowpass", "load", "slowest_stream_hz"]
 
 
 class FeatureSet(Protocol):
@@ -50,6 +51,21 @@ MIN_RATE_SHARE = 0.45
 def slowest_stream_hz(model_rate_hz: float, feature_set: FeatureSet) -> float:
     """The slowest measured rate of a stream that a model of so many Hz may be trained, tested and run on."""
     return max(MIN_RATE_SHARE * model_rate_hz, feature_set.min_stream_hz)
+
+
+def design_lowpass(feature_set: FeatureSet, rate_hz: float) -> FloatArray | None:
+    """Second-order sections of the set's low-pass at a model's rate, None where it has no filter.
+
+    Raises ConfigError for a rate at which the set is not defined.
+    """
+    if rate_hz <= feature_set.min_rate_hz:
+        raise ConfigError(
+            "rate_hz",
+            f"be above {feature_set.min_rate_hz:g} for feature set {feature_set.name}",
+            f"{rate_hz:g}",
+            "Raise the rate, or take a feature set for slower streams",
+        )
+    return None if feature_set.lowpass_hz is None else butter1_lowpass_sos(feature_set.lowpass_hz, rate_hz)
 
 
 def load(name: str) -> FeatureSet:

@@ -14,7 +14,6 @@ import numpy as np
 from stream_occ import features
 from stream_occ.datasets import open_dataset
 from stream_occ.errors import DataError
-from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, Recording
 from stream_occ.windowing import WindowBatch, cut_windows
 
@@ -49,7 +48,7 @@ def sensor_windows(
     Windows that overlap an annotated fall are outliers; without annotation every window of a fall recording is.
     """
     chosen, feature_set = SENSOR_SETS[name], features.load(FEATURE_SET)
-    sos = None if feature_set.lowpass_hz is None else butter1_lowpass_sos(feature_set.lowpass_hz, RATE_HZ)
+    sos = features.design_lowpass(feature_set, RATE_HZ)
     rows, outlier, subjects = [np.empty((0, len(feature_set.NAMES)))], [np.empty(0, dtype=bool)], []
     with open_dataset(chosen.loader, path) as dataset:
         for done, recording in enumerate(dataset.iter_recordings(), start=1):

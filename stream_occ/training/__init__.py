@@ -16,9 +16,6 @@ import numpy as np
 
 from stream_occ import __version__, features
 from stream_occ.artifacts import pack_model, unpack_model
-from stream_occ.errors import ConfigError
-from stream_occ.features import FeatureSet
-from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import FloatArray
 from stream_occ.scoring import Model
 from stream_occ.training import fitting
@@ -79,7 +76,7 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     detector = fitting.make_detector(config)  # a wrong name or parameter is told before the data are read
     config = _with_rule(config.resolved(), detector)
     feature_set = features.load(config.feature_set)
-    sos = design_filter(config, feature_set)
+    sos = features.design_lowpass(feature_set, config.rate_hz)
     data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
     notes: list[str] = []
     config = _bounded(config, detector, len(data.X), notes)
@@ -139,18 +136,6 @@ def _bounded(config: TrainingConfig, detector: Any, n_rows: int, notes: list[str
     )
     chosen = config.detector.model_copy(update={"params": {**config.detector.params, "n_landmarks": n_landmarks}})
     return config.model_copy(update={"detector": chosen})
-
-
-def design_filter(config: TrainingConfig, feature_set: FeatureSet) -> FloatArray | None:
-    """Second-order sections of the feature set's low-pass at the model's rate; ConfigError for too low a rate."""
-    if config.rate_hz <= feature_set.min_rate_hz:
-        raise ConfigError(
-            "rate_hz",
-            f"be above {feature_set.min_rate_hz:g} for feature set {feature_set.name}",
-            f"{config.rate_hz:g}",
-            "Raise the rate, or take a feature set for slower streams",
-        )
-    return None if feature_set.lowpass_hz is None else butter1_lowpass_sos(feature_set.lowpass_hz, config.rate_hz)
 
 
 def summarize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from stream_occ import features
@@ -25,16 +26,17 @@ def make_detector(config: TrainingConfig) -> Any:
 
     names = features.load(config.feature_set).NAMES
     detector = preset(config.detector.name, random_state=config.seed, feature_names=names)
+    return with_params(detector, config.detector.name, config.detector.params)
+
+
+def with_params(detector: Any, name: str, params: Mapping[str, Any]) -> Any:
+    """The preset `name` with these parameters in place of its own; ConfigError for one that it does not have."""
     try:
-        return detector.set_params(**config.detector.params)
+        return detector.set_params(**params)
     except (TypeError, ValueError) as error:
         known = ", ".join(sorted(detector.get_params()))
-        raise ConfigError(
-            "detector.params",
-            f"be parameters of {config.detector.name}",
-            str(error).split(" Valid")[0],
-            f"It has {known}",
-        ) from error
+        got = str(error).split(" Valid")[0]
+        raise ConfigError("detector.params", f"be parameters of {name}", got, f"It has {known}") from error
 
 
 def people_of(data: TrainingData, rows: BoolArray) -> list[str]:
