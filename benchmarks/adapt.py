@@ -188,14 +188,16 @@ def summary(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for what, total in (("false_alarms", hours), ("falls_flagged", n_falls)):
         counts = {name: np.array([own[what][name] for own in people]) for name in COUNTS}
         result[what] = {name: told(own, total, counts[COUNTS[0]], weights) for name, own in counts.items()}
+    for own in result["false_alarms"].values():
+        own["poisson_95"] = [bound / float(hours.sum()) for bound in count_interval(own["n"])]
     with_falls = np.array([own["trial_auc"] for own in people if own["n_falls"]], dtype=np.float64)
     if len(with_falls):
-        own = weights[:, n_falls > 0]
-        own = own[own.sum(axis=1) > 0]
-        means = own @ np.column_stack([with_falls, with_falls[:, 1] - with_falls[:, 0]]) / own.sum(axis=1)[:, None]
+        drawn_people = weights[:, n_falls > 0]
+        drawn_people = drawn_people[drawn_people.sum(axis=1) > 0]
+        more = with_falls[:, 1] - with_falls[:, 0]
+        means = drawn_people @ np.column_stack([with_falls, more]) / drawn_people.sum(axis=1)[:, None]
         names = ("general", "adapted", "difference")
         result["mean_trial_auc"] = {name: interval(column) for name, column in zip(names, means.T, strict=True)}
-        more = with_falls[:, 1] - with_falls[:, 0]
         result["mean_trial_auc"] |= signs(more)
     return result
 
@@ -207,10 +209,8 @@ def told(counts: FloatArray, total: FloatArray, general: FloatArray, weights: In
     ratios = ratios[base > 0] / base[base > 0][:, None]
     if not len(ratios):
         return {"n": n}
-    low, high = count_interval(n)
     rates = {"rate": interval(ratios[:, 0]), "difference": interval(ratios[:, 1])}
-    exact = {"poisson_95": [low / float(total.sum()), high / float(total.sum())]}
-    return {"n": n, **rates, **exact, **signs(counts - general)}
+    return {"n": n, **rates, **signs(counts - general)}
 
 
 def signs(differences: FloatArray) -> dict[str, Any]:
