@@ -11,16 +11,15 @@ import difflib
 import json
 import os
 import re
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
+from stream_occ.config.keys import dotted, nearest_key, value_of_variable
 from stream_occ.config.models import (
     DEVICE_FIELD,
     Config,
@@ -37,7 +36,7 @@ from stream_occ.config.models import (
     StreamConfig,
     TlsConfig,
 )
-from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml, parse_yaml
+from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml
 from stream_occ.errors import ConfigError
 
 __all__ = [
@@ -148,7 +147,7 @@ class _Draft:
 
     def where(self, path: KeyPath) -> str:
         """File and line, or variable, that gave the value at `path`; and its key."""
-        shown = _dotted(path)
+        shown = dotted(path)
         for n in range(len(path), 0, -1):
             if path[:n] in self.variables:
                 return f"environment {self.variables[path[:n]]}: {shown}"
@@ -166,7 +165,7 @@ class _Draft:
                 continue
             keys = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
             try:
-                value = _from_text(name, keys, environment[name])
+                value = value_of_variable(name, keys, environment[name])
             except ConfigError as problem:
                 self.problems.append(problem)
                 continue
@@ -313,7 +312,7 @@ def _problem(draft: _Draft, item: ErrorDetails, root: type[Section], prefix: Key
     path, kind, context = item["loc"], item["type"], item.get("ctx", {})
     full = (*prefix, *path)
     if kind == "extra_forbidden":
-        return ConfigError(draft.where(full), "be a known key", repr(path[-1]), _nearest(root, path))
+        return ConfigError(draft.where(full), "be a known key", repr(path[-1]), nearest_key(root, path))
     if kind == "missing":
         return ConfigError(draft.where(full), "be given", "nothing", "Add the key")
     got = _shown(full, item["input"])
@@ -340,77 +339,3 @@ def _shown(path: KeyPath, value: object) -> str:
         return f"a list of {len(value)}"
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _nearest(root: type[Section], path: KeyPath) -> str:
-    """A remedy for an unknown key: the nearest one of its section, else of any section, else those there are."""
-    unknown, names = str(path[-1]), list(_section_at(root, path[:-1]).model_fields)
-    near = difflib.get_close_matches(unknown, names, n=1, cutoff=0.6)
-    if near:
-        return f"The nearest key is {_dotted((*path[:-1], near[0]))}"
-    elsewhere = {str(keys[-1]): _dotted(keys) for keys in _all_keys(root, ())}
-    near = difflib.get_close_matches(unknown, list(elsewhere), n=1, cutoff=0.75)
-    if near:
-        return f"The nearest key is {elsewhere[near[0]]}"
-    return f"Known keys here are {', '.join(names)}"
-
-
-def _section_at(root: type[Section], path: KeyPath) -> type[Section]:
-    section = root
-    for key in path:
-        if isinstance(key, str):
-            section = _section_of(section.model_fields[key].annotation) or section
-    return section
-
-
-def _all_keys(section: type[Section], prefix: KeyPath) -> Iterator[KeyPath]:
-    for name, info in section.model_fields.items():
-        inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, Section):
-            yield from _all_keys(inner, (*prefix, name))
-        else:
-            yield (*prefix, name)
-
-
-def _section_of(annotation: Any) -> type[Section] | None:
-    """The section in an annotation such as tuple[InputConfig, ...] or ProfileConfig | str."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return typing.cast(type[Section], annotation)
-    found = (_section_of(argument) for argument in typing.get_args(annotation))
-    return next((section for section in found if section is not None), None)
-
-
-def _from_text(name: str, keys: tuple[str, ...], text: str) -> Any:
-    """The value of a variable: texts as they are, anything else read as YAML; raises ConfigError for unknown keys."""
-    section: type[Section] = Config
-    for i, key in enumerate(keys):
-        if key not in section.model_fields:
-            remedy = _nearest(Config, keys[: i + 1]) if i == 0 or section is not Config else "Correct the name"
-            remedy = remedy if i == len(keys) - 1 else f"{remedy}; sections and keys are joined by two underscores"
-            raise ConfigError(f"environment {name}", "name a known key", repr(_dotted(keys)), remedy)
-        annotation = section.model_fields[key].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, Section)):
-            if i < len(keys) - 1:
-                raise ConfigError(f"environment {name}", "name a known key", repr(_dotted(keys)), "Set the whole key")
-            return text if _is_text(annotation) else parse_yaml(text, f"environment {name}").data
-        section = annotation
-    raise ConfigError(f"environment {name}", "name a key", f"the section {_dotted(keys)}", "Set its keys one by one")
-
-
-def _is_text(annotation: Any) -> bool:
-    """True where only a text, a path, a secret or None fits."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return all(_is_text(argument) for argument in typing.get_args(annotation))
-    if typing.get_origin(annotation) is typing.Literal:
-        return all(isinstance(argument, str) for argument in typing.get_args(annotation))
-    if typing.get_origin(annotation) is typing.Annotated:
-        return _is_text(typing.get_args(annotation)[0])
-    return annotation in (str, Path, SecretStr, type(None))
-
-
-def _dotted(path: KeyPath) -> str:
-    """mqtt.port, inputs[0].codec."""
-    text = ""
-    for key in path:
-        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
-    return text

@@ -20,8 +20,9 @@ from river import base
 from scipy.linalg import cho_factor, cho_solve
 
 from stream_occ.detectors._base import check_parameter, is_count, is_number
+from stream_occ.detectors._columns import Columns, Row, check_finite
 from stream_occ.detectors._tuning import floor_reference
-from stream_occ.kernels import FARTHEST, KernelPoints, rms_bandwidth
+from stream_occ.kernels import KernelPoints, rms_bandwidth
 from stream_occ.neighbors import pair_distances_squared
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring.ocnn_ensemble import LARGEST_RATIO, ratio_of
@@ -29,36 +30,6 @@ from stream_occ.scoring.ocnn_ensemble import LARGEST_RATIO, ratio_of
 __all__ = ["GuardedLearner", "OnlineKernelRidge", "SlidingOCNN"]
 
 _SMALLEST_EIGENVALUE = 1e-10  # of the landmarks' kernel, as a share of the largest: below it is rounding
-
-Row = dict[Any, Any]
-
-
-class _Columns:
-    """Names of features in the order of their columns: sorted at first sight, later ones appended."""
-
-    def __init__(self) -> None:
-        self.names: tuple[Any, ...] = ()
-
-    def learn(self, x: Row) -> None:
-        """Gives a column to each name not seen before."""
-        new = set(x).difference(self.names)
-        if new:
-            self.names += tuple(sorted(new, key=str))
-
-    def row(self, x: Row) -> FloatArray:
-        """x as a row of the known columns; raises ValueError for NaN or infinity in them."""
-        row = np.array([x.get(name, 0.0) for name in self.names], dtype=np.float64)
-        if not np.isfinite(row).all():
-            _check_finite(x)
-        clipped: FloatArray = np.clip(row, -FARTHEST, FARTHEST)
-        return clipped
-
-
-def _check_finite(x: Row) -> None:
-    """Raises ValueError that names the features that are NaN or infinite."""
-    bad = [str(name) for name, value in x.items() if not math.isfinite(value)]
-    if bad:
-        raise ValueError(f"x must be finite; got NaN or infinity in {', '.join(bad)}")
 
 
 class GuardedLearner(base.AnomalyDetector):
@@ -109,7 +80,7 @@ class GuardedLearner(base.AnomalyDetector):
 
     def learn_one(self, x: Row) -> None:
         """Has x wait to be learned, or counts why not; and learns the row that has waited long enough."""
-        _check_finite(x)
+        check_finite(x)
         score = self.score_one(x) if self.limit != math.inf else 0.0
         reason = self._refusal(score)
         if self.is_alert_open:
@@ -203,7 +174,7 @@ class SlidingOCNN(GuardedLearner):
         self.floor = floor
         self.sampling = sampling
         self.seed = seed
-        self._columns = _Columns()
+        self._columns = Columns()
         self._rng = np.random.default_rng(seed)
         self._n_rows = 0
         self._X = np.empty((window_size, 0))
@@ -341,7 +312,7 @@ class OnlineKernelRidge(GuardedLearner):
         self.warm_up = warm_up
         self.landmarks = landmarks
         self.seed = seed
-        self._columns = _Columns()
+        self._columns = Columns()
         self._first: list[Row] = []
         self._kernel: KernelPoints | None = None
         self._root = self._gram = np.empty((0, 0))
