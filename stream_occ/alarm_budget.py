@@ -45,6 +45,7 @@ def raised_ns(one: Watched, threshold: float, policy: EventPolicy) -> list[int]:
     """
     instants: list[int] = []
     state, i = EventState(), 0
+    is_still = one.motion.is_still(policy.motion_limits)
     flagged = np.flatnonzero(one.scores > threshold)
     while i < one.scores.size:
         if not state.recent and state.state == "normal":
@@ -52,23 +53,23 @@ def raised_ns(one: Watched, threshold: float, policy: EventPolicy) -> list[int]:
             if later == flagged.size:
                 break
             i = int(flagged[later])
-        state, told = push(state, _observation(one, i, threshold, policy), policy)
+        state, told = push(state, _observation(one, i, threshold, is_still=bool(is_still[i])), policy)
         state = _taken_back(state, told, policy)
         instants += _pending(told)
         i += 1
     return instants + list(_pending(finish(state, policy)[1]))
 
 
-def _observation(one: Watched, i: int, threshold: float, policy: EventPolicy) -> Observation:
-    score, t_ns, motion, limits = float(one.scores[i]), int(one.t_end_ns[i]), one.motion, policy.motion_limits
+def _observation(one: Watched, i: int, threshold: float, *, is_still: bool) -> Observation:
+    score, t_ns = float(one.scores[i]), int(one.t_end_ns[i])
     label: Label = "outlier" if score > threshold else "normal"
     return Observation(
         decision=Decision(one.person, t_ns, score, threshold, label, ""),
         device_id=one.person,
         t_end_ns=t_ns,
-        is_still=bool(motion.acc_std_ms2[i] < limits.acc_ms2 and motion.gyr_mean_rads[i] < limits.gyr_rads),
-        gravity_before=direction_of(motion.gravity_before[i]),
-        gravity_after=direction_of(motion.gravity_after[i]),
+        is_still=is_still,
+        gravity_before=direction_of(one.motion.gravity_before[i]),
+        gravity_after=direction_of(one.motion.gravity_after[i]),
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from stream_occ.motion import Direction, MotionLimits
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, AlertState, Decision
@@ -181,20 +180,11 @@ class EventState:
     @property
     def state(self) -> State:
         """Of the open alert, else normal."""
-        return "normal" if self.alert is None else _STATES.get(self.alert.state, "normal")
+        return cast(State, self.alert.state) if self.alert is not None and self.alert.is_open else "normal"
 
     def is_muted(self, t_ns: int) -> bool:
         """True where a person has asked for quiet that is not over at t_ns of the device's clock."""
         return self.muted_until_ns is not None and t_ns < self.muted_until_ns
-
-
-_STATES: Mapping[AlertState, State] = {
-    "suspected": "suspected",
-    "checking": "checking",
-    "pending": "pending",
-    "alarm": "alarm",
-    "acknowledged": "acknowledged",
-}
 
 
 def ns(seconds: float) -> int:

@@ -188,13 +188,7 @@ class Store:
 
     def waveform(self, alert_id: str) -> tuple[int, Waveform] | None:
         """The latest signals kept for an alert, and the number of the change they belong to."""
-        row = self._db.execute(
-            "SELECT seq, t0_ns, rate_hz, signals FROM waveforms WHERE alert_id = ? ORDER BY seq DESC LIMIT 1",
-            (alert_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        return row[0], Waveform(row[1], row[2], np.frombuffer(row[3], dtype="<f4").reshape(-1, 6))
+        return waveform_of(self._db, alert_id)
 
     def close(self) -> None:
         """Ends the log file and lets another process have the store."""
@@ -249,6 +243,16 @@ class _Transaction:
     def _roll_back(self) -> None:
         if self._db.in_transaction:  # a full disk ends it by itself
             self._db.execute("ROLLBACK")
+
+
+def waveform_of(db: sqlite3.Connection, alert_id: str) -> tuple[int, Waveform] | None:
+    """The latest signals that an open state file keeps of an alert, and the number of the change they belong to."""
+    row = db.execute(
+        "SELECT seq, t0_ns, rate_hz, signals FROM waveforms WHERE alert_id = ? ORDER BY seq DESC LIMIT 1", (alert_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    return row[0], Waveform(row[1], row[2], np.frombuffer(row[3], dtype="<f4").reshape(-1, 6))
 
 
 def alert_json(alert: Alert) -> str:
