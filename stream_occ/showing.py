@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from stream_occ.errors import DataError
 from stream_occ.messages import AlertMessage, EventMessage, Message, WaveformMessage, alert_message
 from stream_occ.samples import NS_PER_S
-from stream_occ.store import alert_of
+from stream_occ.store import alert_of, waveform_of
 from stream_occ.waveform import Waveform
 
 MAX_BYTES = 16 * 1024 * 1024  # of a JSON file: a window of 10 minutes at 200 Hz is 4 MB in base64
@@ -84,20 +85,18 @@ def alert_in(state: Path, alert_id: str | None = None) -> Shown:
         row = db.execute(
             f"SELECT content FROM alerts{where} ORDER BY id DESC LIMIT 1", () if alert_id is None else (alert_id,)
         ).fetchone()
-    if row is None:
+        alert = None if row is None else alert_of(row[0])
+    if alert is None:
         wanted = "an alert" if alert_id is None else f"alert {alert_id}"
         raise DataError(str(state), f"hold {wanted}", "none such", "Look at another file, or at another alert")
-    alert = alert_of(row[0])
     return Shown(alert_message(alert), alert.device_id, alert.state, signals_in(state, alert.alert_id))
 
 
 def signals_in(state: Path, alert_id: str) -> Waveform | None:
     """The latest signals that a service's state file keeps of an alert, None where it keeps none."""
     with _reading(state) as db:
-        row = db.execute(
-            "SELECT t0_ns, rate_hz, signals FROM waveforms WHERE alert_id = ? ORDER BY seq DESC LIMIT 1", (alert_id,)
-        ).fetchone()
-    return None if row is None else Waveform(row[0], row[1], np.frombuffer(row[2], dtype="<f4").reshape(-1, 6))
+        found = waveform_of(db, alert_id)
+    return None if found is None else found[1]
 
 
 @contextmanager
@@ -107,7 +106,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
             yield db
-    except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(
             str(path), "be a state file of stream-occ", str(error), "Name the state.path of the service"
         ) from error
@@ -117,7 +116,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), f"hold at most {MAX_BYTES} bytes", str(path.stat().st_size), _REMEDY)
-        content = json.loads(path.read_bytes())
+        content = _printable(json.loads(path.read_bytes()))
     except OSError as error:
         raise DataError(str(path), "be a file that can be read", str(error.strerror), "Name another") from error
     except (ValueError, RecursionError) as error:
@@ -125,6 +124,17 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(str(path), "be a JSON object", type(content).__name__, _REMEDY)
     return content
+
+
+def _printable(value: Any) -> Any:
+    """JSON without what moves a terminal's cursor or no font can draw; ValueError for a number beyond 64 bits."""
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in value)
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ValueError("a number of more than 64 bits")
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    return {name: _printable(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _validated(kind: type[M], content: dict[str, Any], path: Path) -> M:
@@ -147,7 +157,9 @@ def draw(shown: Shown, path: Path) -> None:
         axes = figure.add_subplot(len(panels), 1, number)
         axes.spines[["top", "right"]].set_visible(False)
         panel(axes, shown)
-    figure.savefig(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks, a bar too long: drawn as well as can be
+        figure.savefig(path)
 
 
 def _title(shown: Shown) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +59,7 @@ def command(
     elif alert is not None and state is not None:
         signals = signals_in(state, shown.message.alert_id)
     shown = type(shown)(shown.message, shown.device, shown.state, signals)
-    target = out or Path(f"{Path(shown.message.alert_id).name}.svg")
+    target = out or Path(f"{_file_stem(shown.message.alert_id)}.svg")
     if out is None:
         check_output("--out", target, makes_folder=False)
     draw(shown, target)
@@ -75,3 +76,7 @@ def _given(state: Path | None) -> Path:
     if state is None:
         raise UsageError("ALERT.json, --state", "name an alert", "neither", "Give a message, or the state file")
     return state
+
+
+def _file_stem(alert_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", Path(alert_id).name).strip(".") or "alert"

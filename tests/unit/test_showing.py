@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -122,3 +123,46 @@ def test_what_cannot_be_shown_is_one_line(
     assert printed.err.count("\n") == 1
     assert [path for path in sorted(work.iterdir()) if path.suffix in (".svg", ".png", ".pdf")] == []
     assert set(before) <= set(work.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("alert_id", "name"),
+    [("..", "alert.svg"), ("", "alert.svg"), ("a\x00b/c\x1b[2Jd", "c__2Jd.svg"), ("\ud800", "_.svg")],
+)
+def test_hostile_texts_are_drawn_as_marks_into_the_file_that_is_told(
+    work: Path, alert_id: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No escape sequence reaches the terminal, no warning of a missing letter, no picture under another name."""
+    message = json.loads(alert_message(ALERT).to_payload())
+    message |= {
+        "alert_id": alert_id,
+        "device": "\ud800\x1b[2J",
+        "by": "\x9b31m",
+        "contributions": [["\u65e5\x00", 1e308]],
+    }
+    (work / "odd.json").write_text(json.dumps(message))
+    assert run(["show", "odd.json"]) == 0
+    printed = capsys.readouterr()
+    assert (printed.err, f"Drawn to {name}" in printed.out, (work / name).is_file()) == ("", True, True)
+    assert printed.out.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("damage", [{"evidence": {"threshold": 10**400}}, {"t_ns": 2**63}])
+def test_number_of_more_than_64_bits_is_one_line(
+    work: Path, damage: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, as for what is no JSON."""
+    (work / "odd.json").write_text(json.dumps(json.loads(alert_message(ALERT).to_payload()) | damage))
+    assert run(["show", "odd.json"]) == 2
+    assert "odd.json: must be JSON; got a number of more than 64 bits" in capsys.readouterr().err
+
+
+def test_damaged_row_of_a_state_file_is_one_line(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Content that is no alert, and signals that are no rows of six."""
+    with sqlite3.connect(work / "state.db") as db:
+        db.execute("UPDATE alerts SET content = '[]' WHERE alert_id = 'id-2'")
+        db.execute("UPDATE waveforms SET signals = x'00000000'")
+    db.close()
+    for args in (["--state", "state.db"], ["--state", "state.db", "--alert-id", "id-1"]):
+        assert run(["show", *args]) == 2
+        assert capsys.readouterr().err.startswith("stream-occ: state.db: must be a state file of stream-occ; got ")
