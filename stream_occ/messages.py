@@ -161,6 +161,8 @@ class CountersMessage(Message):
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# No control characters (those from x80 on move a terminal's cursor too), line ends, or changes of writing direction.
+_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*$"
 
 
 class CommandMessage(BaseModel):
@@ -171,7 +173,7 @@ class CommandMessage(BaseModel):
     alert_id: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="the alert that is meant; left out: the open one"
     )
-    by: Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] | None = Field(
+    by: Annotated[str, Field(max_length=100, pattern=_ONE_LINE)] | None = Field(
         default=None, description="who acts, as others will read it"
     )
     t: Annotated[AwareDatetime, Field(strict=False)] | None = Field(

@@ -65,6 +65,8 @@ def test_everything_that_a_command_can_say() -> None:
         ("stream_occ/w1/set/ack", b'{"who": "anna"}', "command_invalid"),
         ("stream_occ/w1/set/ack", b'{"by": 1}', "command_invalid"),
         ("stream_occ/w1/set/ack", b'{"by": "a\\nb"}', "command_invalid"),
+        ("stream_occ/w1/set/ack", b'{"by": "\\u009b2J"}', "command_invalid"),
+        ("stream_occ/w1/set/ack", b'{"by": "a\\u202eb"}', "command_invalid"),
         ("stream_occ/w1/set/ack", b'{"by": "' + 101 * b"a" + b'"}', "command_invalid"),
         ("stream_occ/w1/set/ack", b'{"alert_id": ""}', "command_invalid"),
         ("stream_occ/w1/set/ack", b'{"minutes": 5}', "command_invalid"),
