@@ -30,6 +30,20 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
+def names_in(flag: str, text: str | None) -> tuple[str, ...] | None:
+    """The names in a comma-separated option, None where it was not given; UsageError where it holds none.
+
+    >>> names_in("--people", "2, 3"), names_in("--people", None)
+    (('2', '3'), None)
+    """
+    if text is None:
+        return None
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:  # an empty shell variable must not mean everybody
+        raise UsageError(flag, "hold at least one name", repr(text), "Leave it out to filter nothing")
+    return found
+
+
 def check_output(flag: str, path: Path, *, makes_folder: bool) -> None:
     """Raises UsageError where no file can be written to `path`; for before the work whose result goes there.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, counted, progress, self_test_rows, write_json
+from stream_occ.cli._common import JsonOption, check_output, counted, names_in, progress, self_test_rows, write_json
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def command(
         evidence = budget.read_evidence(
             opened,
             old,
-            people=_names("--people", people),
-            exclude_people=_names("--exclude-people", exclude_people),
+            people=names_in("--people", people) or (),
+            exclude_people=names_in("--exclude-people", exclude_people) or (),
             progress=report,
         )
     may_overlap = budget.may_overlap(old.metadata, evidence)
@@ -107,13 +107,6 @@ def command(
         lines.append(end if new_id is None else f"Model {new_id} written to {out}.")
         sys.stdout.write("\n".join(lines) + "\n")
     return EXIT_FAILED if is_refused else EXIT_OK
-
-
-def _names(flag: str, text: str | None) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
-    if text is not None and not names:
-        raise UsageError(flag, "hold at least one name", repr(text), "Leave it out to filter nothing")
-    return names
 
 
 def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_overlap: bool) -> dict[str, Any]:

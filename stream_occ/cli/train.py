@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, counted, progress, self_test_rows, write_json
+from stream_occ.cli._common import JsonOption, check_output, counted, names_in, progress, self_test_rows, write_json
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def command(
         "detector.name": detector,
         "feature_set": feature_set,
         "scaler": scaler,
-        "people": _names("--people", people),
-        "exclude_people": _names("--exclude-people", exclude_people),
-        "activities": _names("--activities", activities),
-        "exclude_activities": _names("--exclude-activities", exclude_activities),
+        "people": names_in("--people", people),
+        "exclude_people": names_in("--exclude-people", exclude_people),
+        "activities": names_in("--activities", activities),
+        "exclude_activities": names_in("--exclude-activities", exclude_activities),
         "allow_mixed_placement": allow_mixed_placement or None,
         "rate_hz": rate_hz,
         "window_s": window_s,
@@ -184,15 +184,6 @@ def _implied_rule(per_day: float | None, reject_share: float | None) -> str | No
     if per_day is not None:
         return "budget"
     return None if reject_share is None else "quantile"
-
-
-def _names(flag: str, text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:  # an empty shell variable must not mean everybody
-        raise UsageError(flag, "hold at least one name", repr(text), "Leave it out to filter nothing")
-    return names
 
 
 def _param(text: str) -> tuple[str, Any]:
