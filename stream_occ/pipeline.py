@@ -75,6 +75,10 @@ class DeviceState:
         steady_ns = max(0, self.lag_ns[0]) if self.lag_ns is not None and is_steady else 0
         return now_ns - steady_ns - round(within_s * NS_PER_S)
 
+    def is_history(self, within_s: float) -> bool:
+        """True where the last window was too old to act on when it came."""
+        return self.seen_ns is not None and self.seen_ns[0] < self.oldest_live_ns(self.seen_ns[1], within_s)
+
     @property
     def faults(self) -> tuple[str, ...]:
         """Named faults of the sensor that hold now."""

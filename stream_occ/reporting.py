@@ -31,7 +31,9 @@ RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the pro
 MAX_UNSENT = 1000  # events and alerts of a device that wait for room in the outgoing queue; then the oldest go
 RETAINED = frozenset({"pending", "alarm", "acknowledged"})
 UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_suspected: false` leaves out
-NO_VERDICT = frozenset({"blind_model", "rate_too_low"})  # with these a window below the threshold is not normal
+NO_VERDICT = frozenset(
+    {"blind_model", "rate_too_low", "no_data"}
+)  # with these a window below the threshold is not normal
 FAULTY_SAMPLES = ("gap", "clock_reset", "late", "unscorable")  # doubled and interpolated samples are everyday
 
 
@@ -44,6 +46,7 @@ class Reporter:
         self._topics = topics
         self._model = model
         self._service_faults: frozenset[str] = frozenset({"blind_model"} if model.blindness else ())
+        self._live_within_s = config.events.live_within_s
         self._scored_within_s = max(self._output.offline_after_s, model.window_s + 2 * model.hop_s)
 
     def decisions(self, decisions: Sequence[Decision]) -> None:
@@ -143,7 +146,8 @@ class Reporter:
         if record.open_alert is not None:
             name: str = record.open_alert.state
         else:
-            is_trusted = not (state and state.faults) and not faults & NO_VERDICT
+            is_odd = state is not None and (state.faults or state.is_history(self._live_within_s))
+            is_trusted = not is_odd and not faults & NO_VERDICT
             name = "normal" if is_scored and is_trusted else "waiting"
         return StateMessage(
             state=name,  # type: ignore[arg-type]

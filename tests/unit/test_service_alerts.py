@@ -216,8 +216,39 @@ def test_late_data_is_a_fault_and_raises_no_alarm() -> None:
     assert "late_data" in bench.state()["faults"]
     assert {state for state, _ in bench.events()} == {"suspected", "expired"}
     assert "stream_occ/w1/alert" not in bench.link.retained
+    assert bench.state()["state"] == "waiting"
     bench.run(61.0)
     assert "late_data" not in bench.state()["faults"]
+
+
+def test_clock_that_stays_behind_is_normal_from_the_moment_on_at_which_it_raises_alarms() -> None:
+    """Two hours behind: a minute in which nothing is acted on, and no state is normal; then both."""
+    bench = Bench(events={**CHECKED, "live_within_s": 3600.0})
+    states = set()
+    for second in range(59):
+        bench.now_s = 7200.0 + second
+        bench.send(50, first=50 * second)
+        bench.run()
+        states.add(bench.state()["state"])
+    assert states == {"waiting"}
+    for second in range(59, 63):
+        bench.now_s = 7200.0 + second
+        bench.send(50, first=50 * second)
+        bench.run()
+    assert (bench.state()["state"], bench.state()["faults"]) == ("normal", ["late_data"])
+    bench.send(25, first=50 * 63, knock=True)
+    bench.run(1.0)
+    assert bench.state()["state"] == "checking"
+
+
+def test_silent_device_is_not_normal_however_long_a_window_counts() -> None:
+    """offline_after_s shorter than a window: the fault no_data and the state say the same."""
+    bench = Bench(output={"offline_after_s": 0.2})
+    bench.send(50)
+    bench.run(1.0)
+    assert bench.state()["state"] == "normal"
+    bench.run(0.3)
+    assert (bench.state()["state"], bench.state()["faults"]) == ("waiting", ["no_data"])
 
 
 @pytest.mark.parametrize("is_wanted", [False, True])
