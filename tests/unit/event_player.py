@@ -76,3 +76,22 @@ class Player:
     def _take(self, made):
         self.state, told = made
         self.alerts += told
+
+
+def brought_to(name):
+    """A player whose engine is in the state; normal is that after an alert that a person has closed."""
+    player = Player().walk(5).hit()
+    if name == "suspected":
+        return player
+    player.walk(0.5)
+    if name == "checking":
+        return player
+    player.wait(16)
+    if name == "pending":
+        return player
+    player.wait(30)
+    if name == "acknowledged":
+        assert player.act("ack") is None
+    elif name == "normal":
+        assert player.act("cancel") is None
+    return player
