@@ -17,6 +17,7 @@ from stream_occ.service import Clock, Service
 from tests.unit.toy_model import toy_model
 
 AT_ONCE = {"k": 2, "n": 3, "check": False, "countdown_s": 0.0}
+CHECKED = {"k": 2, "n": 3, "countdown_s": 20.0, "repeat_s": 60.0, "check_s": 10.0, "refractory_s": 30.0}
 T0_NS = 1_700_000_000 * NS_PER_S
 JSON = load_codec("json")
 
@@ -73,6 +74,13 @@ class Bench:
         acc[:, 2] += (0.05 if lying else 2.0) * np.sin(2 * np.pi * 2.0 * k / 50.0)
         block = SampleBlock(device, T0_NS + k * (NS_PER_S // hz), acc, np.zeros((n, 3)))
         assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
+
+    def fall(self) -> None:
+        """Two seconds of walking, a knock of half a second, lying still until 6 s: pending where checks are made."""
+        self.send(100)
+        self.send(25, first=100, knock=True)
+        self.send(175, first=125, lying=True)
+        self.run(6.0)
 
     def run(self, seconds: float = 0.0) -> None:
         self.now_s += seconds

@@ -15,10 +15,8 @@ from stream_occ.config import Config
 from stream_occ.errors import DataError
 from stream_occ.keeping import Keeper, open_keeper
 from stream_occ.store import Store
-from tests.unit.service_bench import Bench
+from tests.unit.service_bench import CHECKED, Bench
 from tests.unit.toy_model import toy_model
-
-CHECKED = {"k": 2, "n": 3, "countdown_s": 20.0, "repeat_s": 60.0, "check_s": 10.0, "refractory_s": 30.0}
 
 
 class Starts:
@@ -58,10 +56,7 @@ def start(tmp_path: Path) -> Iterator[Starts]:
 def fallen(start: Starts) -> Bench:
     """Pending since about 3.4 s; the countdown ends 20 s later."""
     bench = start()
-    bench.send(100)
-    bench.send(25, first=100, knock=True)
-    bench.send(175, first=125, lying=True)
-    bench.run(6.0)
+    bench.fall()
     assert bench.state()["state"] == "pending"
     return bench
 
@@ -251,10 +246,7 @@ def test_disk_that_fails_is_named_and_costs_no_alert(
     spoil(kept_store)
     for i in range(40):
         bench.send(20, device=f"d{i}", first=30)
-    bench.send(100)
-    bench.send(25, first=100, knock=True)
-    bench.send(175, first=125, lying=True)
-    bench.run(6.0)
+    bench.fall()
     assert [state for state, _ in bench.events()] == ["suspected", "checking", "pending"]
     assert "state_not_kept" in bench.state()["faults"]
     assert "state_not_kept" in bench.state("d7")["faults"]

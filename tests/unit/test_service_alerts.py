@@ -11,18 +11,13 @@ import pytest
 
 from stream_occ.samples import NS_PER_S
 from stream_occ.scoring import Model
-from tests.unit.service_bench import T0_NS, Bench
-
-CHECKED = {"k": 2, "n": 3, "countdown_s": 20.0, "repeat_s": 60.0, "check_s": 10.0, "refractory_s": 30.0}
+from tests.unit.service_bench import CHECKED, T0_NS, Bench
 
 
 def fallen(**sections: object) -> Bench:
     """Somebody who walks for 2 s, is knocked for half a second and lies still until 6 s: pending."""
     bench = Bench(events=CHECKED, **sections)
-    bench.send(100)
-    bench.send(25, first=100, knock=True)
-    bench.send(175, first=125, lying=True)
-    bench.run(6.0)
+    bench.fall()
     return bench
 
 
