@@ -17,11 +17,11 @@ from stream_occ.alarm_budget import HOURS_PER_DAY, MAX_FLAGGED_SHARE, Claim, cla
 from stream_occ.artifacts import MAX_SELF_TEST_ROWS, pack_model, unpack_model
 from stream_occ.errors import DataError, ModelError
 from stream_occ.events import EventPolicy
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.scoring import Model
 from stream_occ.training import N_SELF_TEST_ROWS, TrainingResult, summarize
 from stream_occ.training.anomalies import check_tells_apart, inject_anomalies, note_of_anomalies
-from stream_occ.training.blending import BoolArray, beside, blend, k_neighbors_of, n_rows_of, own_scores, thinned
+from stream_occ.training.blending import beside, blend, k_neighbors_of, n_rows_of, own_scores, thinned
 from stream_occ.training.config import TrainingConfig
 from stream_occ.training.data import ProgressReport, RecordingSource, TrainingData, read_training_data
 from stream_occ.training.holding_out import Evidence, watched_recordings

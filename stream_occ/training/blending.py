@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_occ.neighbors import nearest
 from stream_occ.projection import project
-from stream_occ.samples import NS_PER_S, FloatArray, IntArray
+from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray
 from stream_occ.scoring import Scorer, evidence_fusion, load_scorer, ocnn_ensemble
 from stream_occ.training.data import TrainingData
-
-BoolArray = NDArray[np.bool_]
 
 MAX_ROWS = 10_000  # of the wearer: 83 minutes, a window every half second
 PART_S = 60.0
