@@ -16,7 +16,7 @@ from stream_occ.errors import UsageError
 if TYPE_CHECKING:
     from stream_occ.samples import FloatArray
     from stream_occ.scoring import Model
-    from stream_occ.training import TrainingResult
+    from stream_occ.training import TrainingConfig, TrainingResult
 
 WITH_ADAPT = frozenset(
     {"data", "people", "exclude_people", "activities", "exclude_activities", "allow_mixed_placement"}
@@ -92,9 +92,7 @@ def command(
     wearer's, 10 minutes or more; features, windows and threshold are those of the general model (docs/adapting.md).
     """
     from stream_occ.artifacts import read_key, save_model
-    from stream_occ.datasets import open_dataset
-    from stream_occ.training import load_training_config, train
-    from stream_occ.training.adapting import adapt as adapt_to_wearer
+    from stream_occ.training import load_training_config
     from stream_occ.training.adapting import settings_of
     from stream_occ.training.report import write_report
 
@@ -134,15 +132,7 @@ def command(
         raise UsageError(
             "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
         )
-    with ExitStack() as stack:
-        opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
-        sources = [stack.enter_context(source) for source in opened]
-        told = stack.enter_context(progress())
-        if general is None:
-            result = train(sources, settings, told)
-        else:
-            rows = general[1]
-            result = adapt_to_wearer(sources, general[0], settings, self_test_X=rows, is_vouched=vouched, progress=told)
+    result = _result(settings, general, is_vouched=vouched)
     save_model(result.model, out, self_test_X=result.self_test_X, key=key)
     write_report(result, report)
     if result.model.blindness:
@@ -151,6 +141,22 @@ def command(
         write_json(json, {"model": str(out), "report": str(report), **result.summary})
     if str(json) != "-":
         _print(result, out, report)
+
+
+def _result(settings: TrainingConfig, general: tuple[Model, FloatArray] | None, *, is_vouched: bool) -> TrainingResult:
+    """A model of all data in the settings: a new one, or the general one (with its self-test rows) adapted."""
+    from stream_occ.datasets import open_dataset
+    from stream_occ.training import train
+    from stream_occ.training.adapting import adapt
+
+    with ExitStack() as stack:
+        opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
+        sources = [stack.enter_context(source) for source in opened]
+        told = stack.enter_context(progress())
+        if general is None:
+            return train(sources, settings, told)
+        model, rows = general
+        return adapt(sources, model, settings, self_test_X=rows, is_vouched=is_vouched, progress=told)
 
 
 def _general(path: Path, key: bytes | None, config: Path | None, given: Mapping[str, Any]) -> tuple[Model, FloatArray]:

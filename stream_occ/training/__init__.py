@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stream_occ import __version__, features
-from stream_occ.artifacts import pack_model, unpack_model
+from stream_occ.artifacts import MAX_SELF_TEST_ROWS, pack_model, unpack_model
 from stream_occ.samples import FloatArray
 from stream_occ.scoring import Model
 from stream_occ.training import fitting
@@ -29,14 +29,15 @@ __all__ = [
     "Evidence",
     "TrainingConfig",
     "TrainingResult",
+    "as_filed",
     "load_training_config",
     "summarize",
     "train",
 ]
 
 N_SELF_TEST_ROWS = 24
-MAX_LOADER_NOTES = 5
 N_SELF_TEST_ANOMALIES = 8
+MAX_LOADER_NOTES = 5
 _VERSIONED = ("numpy", "scipy", "scikit-learn")
 
 
@@ -108,12 +109,21 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     if hasattr(detector, "tuning_summary"):
         summary["tuning"] = detector.tuning_summary()
     model = replace(model, metadata=_metadata(summary, config, data.digests))
-    spread = np.unique(np.linspace(0, len(data.X) - 1, N_SELF_TEST_ROWS).round().astype(np.int64))
-    self_test_X = np.concatenate([data.X[spread], anomalies[:N_SELF_TEST_ANOMALIES]])
+    return as_filed(model, summary, evidence, data.X, more_self_test=anomalies[:N_SELF_TEST_ANOMALIES])
+
+
+def as_filed(
+    model: Model, summary: dict[str, Any], evidence: Evidence, X: FloatArray, *, more_self_test: FloatArray
+) -> TrainingResult:
+    """The result with the model as its file will give it back, id and all; self-test rows are spread over X, then more.
+
+    X (n, d), more_self_test (m, d): unscaled.
+    """
+    spread = np.unique(np.linspace(0, len(X) - 1, N_SELF_TEST_ROWS).round().astype(np.int64))
+    self_test_X = np.concatenate([X[spread], more_self_test])[:MAX_SELF_TEST_ROWS]
     model = unpack_model(pack_model(model, self_test_X=self_test_X))
-    summary = {"model_id": model.model_id, **summary}
-    quantiles = np.quantile(data.X, [0, 0.05, 0.5, 0.95, 1], axis=0)
-    return TrainingResult(model, summary, self_test_X, evidence, quantiles)
+    quantiles = np.quantile(X, [0, 0.05, 0.5, 0.95, 1], axis=0)
+    return TrainingResult(model, {"model_id": model.model_id, **summary}, self_test_X, evidence, quantiles)
 
 
 def _with_rule(config: TrainingConfig, detector: Any) -> TrainingConfig:

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from stream_occ.alarm_budget import HOURS_PER_DAY, MAX_FLAGGED_SHARE, Claim, claim
-from stream_occ.artifacts import MAX_SELF_TEST_ROWS, pack_model, unpack_model
 from stream_occ.errors import DataError, ModelError
 from stream_occ.events import EventPolicy
 from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.scoring import Model
-from stream_occ.training import N_SELF_TEST_ROWS, TrainingResult, summarize
+from stream_occ.training import TrainingResult, as_filed, summarize
 from stream_occ.training.anomalies import check_tells_apart, inject_anomalies, note_of_anomalies
 from stream_occ.training.blending import beside, blend, k_neighbors_of, n_rows_of, own_scores, thinned
 from stream_occ.training.config import TrainingConfig
@@ -95,12 +94,7 @@ def adapt(
     anomalies = inject_anomalies(data.X, config.seed)
     summary["anomalies_rejected"] = rejected = check_tells_apart(model, data.X, anomalies)
     summary["notes"] += note_of_anomalies(rejected)
-    spread = np.unique(np.linspace(0, len(data.X) - 1, N_SELF_TEST_ROWS).round().astype(np.int64))
-    self_test_X = np.concatenate([data.X[spread], self_test_X])[:MAX_SELF_TEST_ROWS]
-    model = unpack_model(pack_model(model, self_test_X=self_test_X))
-    summary = {"model_id": model.model_id, **summary}
-    quantiles = np.quantile(data.X, [0, 0.05, 0.5, 0.95, 1], axis=0)
-    return TrainingResult(model, summary, self_test_X, evidence, quantiles)
+    return as_filed(model, summary, evidence, data.X, more_self_test=self_test_X)
 
 
 def _check_model(general: Model) -> int:
