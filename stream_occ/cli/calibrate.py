@@ -15,6 +15,7 @@ from stream_occ.errors import UsageError
 if TYPE_CHECKING:
     from stream_occ.alarm_budget import Claim
     from stream_occ.evaluation.budget import Evidence
+    from stream_occ.events import EventPolicy
     from stream_occ.scoring import Model
 
 EXAMPLES = (
@@ -61,21 +62,13 @@ def command(
     from stream_occ import alarm_budget
     from stream_occ.artifacts import load_model, read_key, save_model
     from stream_occ.cli import EXIT_FAILED, EXIT_OK
-    from stream_occ.config import adjusted_config
     from stream_occ.datasets import open_dataset
     from stream_occ.evaluation import budget
-    from stream_occ.events import EventPolicy
 
     per_day = max_false_alarms_per_day
-    if not 0.0 <= per_day < float("inf"):
-        raise UsageError("--max-false-alarms-per-day", "be 0 or more", f"{per_day}", "Name a number of alarms a day")
-    if out is not None:
-        check_output("--out", out, makes_folder=False)
-        if out.resolve() == model.resolve():
-            raise UsageError("--out", "be another file than --model", str(out), "Name another file")
+    _check(per_day, model, out)
     key = None if key_file is None else read_key(key_file)
-    unused = [{"pattern": "{device}", "codec": "json", "profile": "declared"}]  # a configuration must name an input
-    policy = EventPolicy(**adjusted_config(config, inputs=unused if config is None else None).events.model_dump())
+    policy = _policy(config)
     old = load_model(model, key=key)
     with progress() as report, open_dataset(dataset, data, variant=variant) as opened:
         evidence = budget.read_evidence(
@@ -98,15 +91,34 @@ def command(
     if out is not None and not is_refused:
         new = replace(old, threshold=threshold, metadata={**old.metadata, "calibration": summary})
         new_id = save_model(new, out, self_test_X=self_test_rows(model), key=key)
+    notes = _notes(evidence, claim, old, may_overlap)
     if json_path is not None:
         value = {**summary, "out": None if new_id is None else str(out), "model_id": new_id}
-        write_json(json_path, {**value, "notes": _notes(evidence, claim, old, may_overlap)})
+        write_json(json_path, {**value, "notes": notes})
     if str(json_path) != "-":
-        lines = [*_lines(evidence, claim, summary), *(f"Note: {n}" for n in _notes(evidence, claim, old, may_overlap))]
+        lines = [*_lines(evidence, claim, summary), *(f"Note: {note}" for note in notes)]
         end = "Nothing was written: " + ("--strict" if is_refused else "no --out") + "."
         lines.append(end if new_id is None else f"Model {new_id} written to {out}.")
         sys.stdout.write("\n".join(lines) + "\n")
     return EXIT_FAILED if is_refused else EXIT_OK
+
+
+def _check(per_day: float, model: Path, out: Path | None) -> None:
+    if not 0.0 <= per_day < float("inf"):
+        raise UsageError("--max-false-alarms-per-day", "be 0 or more", f"{per_day}", "Name a number of alarms a day")
+    if out is not None:
+        check_output("--out", out, makes_folder=False)
+        if out.resolve() == model.resolve():
+            raise UsageError("--out", "be another file than --model", str(out), "Name another file")
+
+
+def _policy(config: Path | None) -> EventPolicy:
+    """That of the configuration, or of the environment and the defaults."""
+    from stream_occ.config import adjusted_config
+    from stream_occ.events import EventPolicy
+
+    unused = [{"pattern": "{device}", "codec": "json", "profile": "declared"}]  # a configuration must name an input
+    return EventPolicy(**adjusted_config(config, inputs=unused if config is None else None).events.model_dump())
 
 
 def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_overlap: bool) -> dict[str, Any]:
