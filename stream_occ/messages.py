@@ -12,7 +12,7 @@ import base64
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -308,39 +308,29 @@ def instant(t_ns: int) -> str:
 
 def event_message(alert: Alert) -> EventMessage:
     """The event that announces a change of an alert."""
-    return EventMessage(
-        event_type=alert.state,
-        alert_id=alert.alert_id,
-        seq=alert.seq,
-        t=instant(alert.t_ns),
-        t_ns=alert.t_ns,
-        severity=alert.severity,
-        reasons=alert.reasons,
-        by=alert.by or None,
-        score=alert.score,
-        model=alert.model_id,
-        evidence=alert.evidence,
-        contributions=alert.contributions,
-    )
+    return EventMessage(event_type=alert.state, **_change(alert))
 
 
 def alert_message(alert: Alert) -> AlertMessage:
     """The retained description of an open alert."""
-    return AlertMessage(
-        alert_id=alert.alert_id,
-        device=alert.device_id,
-        state=alert.state,
-        severity=alert.severity,
-        seq=alert.seq,
-        t=instant(alert.t_ns),
-        t_ns=alert.t_ns,
-        reasons=alert.reasons,
-        by=alert.by or None,
-        score=alert.score,
-        model=alert.model_id,
-        evidence=alert.evidence,
-        contributions=alert.contributions,
-    )
+    return AlertMessage(device=alert.device_id, state=alert.state, **_change(alert))
+
+
+def _change(alert: Alert) -> dict[str, Any]:
+    """What both say of it."""
+    return {
+        "alert_id": alert.alert_id,
+        "seq": alert.seq,
+        "t": instant(alert.t_ns),
+        "t_ns": alert.t_ns,
+        "severity": alert.severity,
+        "reasons": alert.reasons,
+        "by": alert.by or None,
+        "score": alert.score,
+        "model": alert.model_id,
+        "evidence": alert.evidence,
+        "contributions": alert.contributions,
+    }
 
 
 def waveform_message(alert_id: str, seq: int, waveform: Waveform) -> WaveformMessage:

@@ -55,7 +55,7 @@ class Motion:
 def motion(batch: WindowBatch) -> Motion:
     """The motion in each window; NaN where a signal is not finite, and for the direction of no acceleration."""
     n, n_tail = len(batch), max(1, min(batch.n_samples, round(TAIL_S * batch.rate_hz)))
-    found = Motion(np.empty(n), np.empty(n), np.empty((n, 3)), np.empty((n, 3)), np.empty(n, bool), np.empty(n, bool))
+    found = _unfilled(n)
     with np.errstate(all="ignore"):
         for start in range(0, n, _CHUNK):  # windows overlap: all their samples at once would be many copies
             rows = slice(start, start + _CHUNK)
@@ -65,9 +65,12 @@ def motion(batch: WindowBatch) -> Motion:
 
 def joined(parts: Sequence[Motion]) -> Motion:
     """The motion of all windows of the parts, in their order; of none where there are none."""
-    empty = Motion(np.empty(0), np.empty(0), np.empty((0, 3)), np.empty((0, 3)), np.empty(0, bool), np.empty(0, bool))
     names = [field.name for field in fields(Motion)]
-    return Motion(*(np.concatenate([getattr(part, name) for part in (empty, *parts)]) for name in names))
+    return Motion(*(np.concatenate([getattr(part, name) for part in (_unfilled(0), *parts)]) for name in names))
+
+
+def _unfilled(n: int) -> Motion:
+    return Motion(np.empty(n), np.empty(n), np.empty((n, 3)), np.empty((n, 3)), np.empty(n, bool), np.empty(n, bool))
 
 
 def _fill(found: Motion, rows: slice, signals: FloatArray, n_tail: int) -> None:

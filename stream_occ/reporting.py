@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from stream_occ.config import Config
 from stream_occ.inbox import Link
@@ -22,7 +22,7 @@ from stream_occ.messages import (
     waveform_message,
 )
 from stream_occ.pipeline import DeviceState
-from stream_occ.samples import Alert, Decision
+from stream_occ.samples import Alert, AlertState, Decision
 from stream_occ.scoring import Model
 
 log = logging.getLogger("stream_occ.reporting")
@@ -144,13 +144,13 @@ class Reporter:
         is_scored = self._is_scored(record, state, now_s)
         faults = self._faults(record, state, rate_hz, now_s, is_scored)
         if record.open_alert is not None:
-            name: str = record.open_alert.state
+            name: Literal["waiting", "normal"] | AlertState = record.open_alert.state
         else:
             is_odd = state is not None and (state.faults or state.is_history(self._live_within_s))
             is_trusted = not is_odd and not faults & NO_VERDICT
             name = "normal" if is_scored and is_trusted else "waiting"
         return StateMessage(
-            state=name,  # type: ignore[arg-type]
+            state=name,
             score=None if last is None else last.score,
             threshold=self._model.threshold,
             rate_hz=None if rate_hz is None else round(rate_hz, 3),

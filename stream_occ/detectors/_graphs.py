@@ -213,9 +213,9 @@ def laplacian(
 ) -> Laplacian:
     """L of rows X (N, d) under `kernel`, K (N, m) their kernel values with its points; graph None is L = 0.
 
-    - le: D - V, heat kernel v_ij = exp(-|phi_i - phi_j|^2 / (2 sigma^2)), sigma^2 heat_width times
-      the mean |phi_i - phi_j|^2 in K; between
-      rows of which one is among the other's n_neighbors nearest, or (n_neighbors None, K square) between all;
+    - le: D - V, heat kernel v_ij = exp(-|phi_i - phi_j|^2 / (2 sigma^2)), sigma^2 heat_width times the mean
+      |phi_i - phi_j|^2 in K; between rows of which one is among the other's n_neighbors nearest, or (n_neighbors
+      None, K square) between all;
     - lle: (I - A)'(I - A), rows of A the weights, of sum 1, that best rebuild phi_i from its n_neighbors nearest;
     - lda: I - 11'/N, and cv: the same over N;
     - cda: I - sum_k 1_k 1_k' / N_k over k-means clusters of X, and sv: each cluster's block over N_k.
