@@ -1,18 +1,17 @@
-"""Thresholds from normal rows alone: scores of people held out, and the quantile that rejects a given share."""
+"""Thresholds from normal rows alone: groups of people to hold out, and the quantile that rejects a given share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_occ.detectors.scaling import fit_scaler
 from stream_occ.samples import FloatArray, IntArray
 
-__all__ = ["group_folds", "held_out_scores", "quantile_threshold"]
+__all__ = ["group_folds", "quantile_threshold"]
 
 
 def quantile_threshold(scores: FloatArray, reject_share: float) -> float:
@@ -51,33 +50,3 @@ def group_folds(groups: Sequence[Any] | NDArray[Any], n_folds: int, seed: int) -
         filled[fold_of_group[group]] += sizes[group]
     folds: IntArray = fold_of_group[member]
     return folds
-
-
-def held_out_scores(
-    make_detector: Callable[[], Any],
-    X: FloatArray,
-    groups: Sequence[Any] | NDArray[Any],
-    n_folds: int = 5,
-    seed: int = 0,
-    *,
-    scaling: str = "min-max",
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[FloatArray, IntArray]:
-    """Scores (n,), high = abnormal, of unscaled normal rows X (n, d), each by a detector that never saw its group.
-
-    For each fold the scaler and the detector (a new one from make_detector) are fitted on the other folds' rows only
-    and the fold is scored by the frozen scorer. Also returns the fold number (n,). progress(done, n_folds).
-    """
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    fold = group_folds(groups, n_folds, seed)
-    if len(fold) != len(X):
-        raise ValueError(f"groups must have one entry a row of X ({len(X)}); got {len(fold)}")
-    scores = np.empty(len(X))
-    for number in range(n_folds):
-        held_out = fold == number
-        scaler = fit_scaler(X[~held_out], scaling)
-        detector = make_detector().fit(scaler.transform(X[~held_out]))
-        scores[held_out] = detector.to_scorer().score(scaler.transform(X[held_out]))
-        if progress is not None:
-            progress(number + 1, n_folds)
-    return scores, fold

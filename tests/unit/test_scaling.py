@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from stream_occ.detectors import OCNN, FeatureScaler, fit_scaler, group_folds, held_out_scores, quantile_threshold
+from stream_occ.detectors import FeatureScaler, fit_scaler, group_folds, quantile_threshold
 from stream_occ.errors import UsageError
 
 
@@ -93,19 +93,3 @@ def test_folds_keep_groups_whole_and_sizes_even() -> None:
     np.testing.assert_array_equal(folds, group_folds(groups, 4, seed=3))
     with pytest.raises(ValueError, match=r"2\.\.9"):
         group_folds(groups, 10, seed=0)
-
-
-def test_held_out_scores_never_see_their_group() -> None:
-    """Each fold's scores are those of a scaler and a detector fitted on the other people's rows alone."""
-    rng = np.random.default_rng(2)
-    groups = np.repeat(["a", "b", "c"], 20)
-    X = rng.normal(size=(60, 3)) * [1.0, 5.0, 0.1] + np.repeat([[0.0], [1.0], [9.0]], 20, axis=0)
-    seen = []
-    scores, folds = held_out_scores(OCNN, X, groups, 3, 0, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-    for name in "abc":
-        own = groups == name
-        low, high = X[~own].min(axis=0), X[~own].max(axis=0)
-        detector = OCNN().fit((X[~own] - low) / (high - low))
-        np.testing.assert_allclose(scores[own], detector.nn_ratio((X[own] - low) / (high - low)), rtol=1e-12)
-        assert len(set(folds[own].tolist())) == 1
