@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,8 @@ from stream_occ.evaluation.protocol import Trial
 from stream_occ.motion import motion
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, Recording
 from stream_occ.training.checks import measured_rate_hz
+from stream_occ.training.data import ProgressReport
 from stream_occ.windowing import WindowBatch, cut_windows
-
-ProgressReport = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

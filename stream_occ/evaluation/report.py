@@ -27,8 +27,8 @@ from stream_occ.evaluation.protocol import (
 from stream_occ.evaluation.transfer import TrainingSet, check_people, plan_transfer, transfer_fold
 from stream_occ.events import EventPolicy
 from stream_occ.samples import FloatArray, IntArray
+from stream_occ.training.data import ProgressReport
 
-ProgressReport = Callable[[str, int, int], None]
 _Result = TypeVar("_Result")
 
 
