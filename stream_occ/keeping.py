@@ -78,7 +78,7 @@ class Keeper:
         return self._store is not None and (is_urgent or now_s >= self._due_s)
 
     def save(self, devices: Mapping[str, Standing], *, now_s: float, now_ns: int, is_last: bool = False) -> None:
-        """Writes what is noted and what is due, in one transaction but for devices forgotten; is_last: all that differs."""
+        """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs."""
         if self._store is None:
             return
         names = set(devices) if is_last else self._changed & devices.keys()
