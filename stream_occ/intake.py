@@ -10,7 +10,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stream_occ.codecs import Codec, load_codec
 from stream_occ.config import DEVICE_FIELD, Config, InputConfig
@@ -103,6 +103,8 @@ class Intake:
         if reason is None:
             try:
                 blocks = entry.codec.decode(message.payload, device_id=device_id, profile=entry.profile)
+                if entry.profile.stamps == "arrival":
+                    blocks = at_arrival(blocks, now_ns - round((now_s - message.arrived_s) * NS_PER_S))
                 reason, detail = self._check_stamps(blocks, now_ns)
                 if any(block.device_id != device_id for block in blocks):
                     reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
@@ -218,6 +220,12 @@ class Intake:
         self.refused[reason] += 1
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
+
+
+def at_arrival(blocks: Sequence[SampleBlock], arrived_ns: int) -> list[SampleBlock]:
+    """The blocks with stamps moved, all by as much, so that the last sample of all is at `arrived_ns`."""
+    last_ns = max((int(block.t_ns.max()) for block in blocks), default=0)
+    return [replace(block, t_ns=block.t_ns + (arrived_ns - last_ns)) for block in blocks]
 
 
 MatchDevice = Callable[[str], str | None]

@@ -30,13 +30,35 @@ class SampleBlock:
     """Samples of one device, in the order in which they came.
 
     t_ns: int64 (n,), UTC epoch or device time; acc_ms2: float64 (n, 3) with gravity; gyr_rads: float64 (n, 3).
-    All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them.
+    All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
+    the message, where its device numbers them.
     """
 
     device_id: str
     t_ns: IntArray
     acc_ms2: FloatArray
     gyr_rads: FloatArray
+    number: tuple[int | str, int] | None = None
+
+    def __len__(self) -> int:
+        return int(self.t_ns.shape[0])
+
+
+Sensor = Literal["acc", "linear", "gravity", "gyr"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensorBlock:
+    """Samples of one sensor of one device, on stamps of its own; `stream_occ.joining` pairs them with the others.
+
+    sensor: acc with gravity, linear without it, gravity (all m/s2) or gyr (rad/s). t_ns: int64 (n,); values: float64
+    (n, 3), finite.
+    """
+
+    device_id: str
+    sensor: Sensor
+    t_ns: IntArray
+    values: FloatArray
 
     def __len__(self) -> int:
         return int(self.t_ns.shape[0])
@@ -135,13 +157,20 @@ class Alert:
 class DeviceProfile:
     """What a device sends. Units are declared, never guessed; None means the message itself must declare them.
 
-    axes maps the device's axes to right-handed x, y, z: each entry is one of x, y, z, -x, -y, -z.
+    axes maps the device's axes to right-handed x, y, z: each entry is one of x, y, z, -x, -y, -z. *_counts_per_unit:
+    raw counts of the sensor for one acc_unit or gyr_unit. stamps: `arrival` moves a message's stamps so that its last
+    sample is at its arrival. acc_sign: 1 where an axis that points up reads +1 g at rest, -1 where it reads -1 g (iOS);
+    None: as the format says.
     """
 
     acc_unit: str | None = None
     gyr_unit: str | None = None
+    acc_counts_per_unit: float | None = None
+    gyr_counts_per_unit: float | None = None
+    stamps: Literal["message", "arrival"] = "message"
     gravity: Literal["included", "excluded"] = "included"
     axes: tuple[str, str, str] = ("x", "y", "z")
+    acc_sign: Literal[1, -1] | None = None
     nominal_rate_hz: float | None = None
     acc_range_ms2: float | None = None
     gyr_range_rads: float | None = None

@@ -31,6 +31,7 @@ _EXTRAS = {
     **dict.fromkeys(("scipy", "sklearn", "joblib", "threadpoolctl", "matplotlib"), "train"),
     "iotcore": "demo",
     "river": "online",
+    **dict.fromkeys(("msgpack", "cbor2"), "codecs"),
 }
 """What the base install lacks, and the extra that brings it."""
 

@@ -81,6 +81,7 @@ def command(
     from stream_occ.cli._service import log_to_stderr, stop_on_signals
     from stream_occ.codecs import load_codec
     from stream_occ.config import adjusted_config
+    from stream_occ.errors import UsageError
     from stream_occ.wiring import link_options
 
     check_topic(topic)
@@ -88,6 +89,8 @@ def command(
     settings = adjusted_config(config, mqtt={"host": host, "port": port}, inputs=unused if config is None else None)
     log_to_stderr("warning")
     encoder = load_codec(codec)
+    if not hasattr(encoder, "encode"):
+        raise UsageError("--codec", "be one that can be sent", codec, "Replay as json, csv, msgpack, cbor or compact")
     publisher = Publisher(link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}"), topic)
     choice = Choice(_names(people), _names(activities), falls)
     with progress() as report:

@@ -1,7 +1,7 @@
 """Payload codecs, one file each, found by name: `load_codec("json").decode(payload, device_id=..., profile=...)`.
 
-A codec is a module with two functions, `decode` and `encode`; whatever it refuses is a PayloadError whose `reason`
-is one of `REASONS`.
+A codec is a module with a function `decode` and, where a simulator can send it, `encode`; whatever it refuses is a
+PayloadError whose `reason` is one of `REASONS`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from stream_occ.errors import ConfigError, PayloadError
-from stream_occ.samples import ACC_UNITS, GYR_UNITS, NS_PER_S, DeviceProfile, FloatArray, IntArray, SampleBlock
+from stream_occ.samples import (
+    ACC_UNITS,
+    GYR_UNITS,
+    NS_PER_S,
+    DeviceProfile,
+    FloatArray,
+    IntArray,
+    SampleBlock,
+    Sensor,
+    SensorBlock,
+)
 
 MAX_PAYLOAD_BYTES = 4 * 1024 * 1024  # hard bound; the service's limits.max_payload_bytes lies below it
 MAX_SAMPLES = 20_000  # more than six minutes at 50 Hz in one message is a file, not a message
@@ -31,6 +41,8 @@ REASONS: dict[str, str] = {
     "invalid_utf8": "the bytes are not UTF-8 text",
     "invalid_json": "the text is not JSON, or not one JSON object",
     "invalid_csv": "the text is not the documented CSV",
+    "invalid_binary": "the bytes are not the documented binary format",
+    "checksum_wrong": "the message was damaged on its way: its check sum does not fit",
     "duplicate_key": "a key or column comes twice",
     "too_deep": "brackets nested deeper than any message needs",
     "too_many_samples": "more samples than one message may hold",
@@ -48,6 +60,7 @@ REASONS: dict[str, str] = {
     "unit_unsupported": "a unit that is not known",
     "unit_conflict": "message and profile name different units",
     "gravity_excluded": "the device leaves gravity out of its accelerations",
+    "sign_unknown": "the sign of accelerations depends on the phone, and the profile does not say it",
     "device_mismatch": "the message names another device than its topic",
     "bad_field": "an optional field of the wrong type",
 }
@@ -56,7 +69,10 @@ REASONS: dict[str, str] = {
 def refuse(device_id: str, reason: str, expected: str, got: object, remedy: str) -> NoReturn:
     """Raises the PayloadError of `reason`, with what came cut to a readable length."""
     assert reason in REASONS
-    text = got if isinstance(got, str) else repr(got)
+    try:
+        text = got if isinstance(got, str) else repr(got)
+    except ValueError:  # an integer of thousands of digits
+        text = f"a huge {type(got).__name__}"
     text = text if len(text) <= 80 else text[:77] + "..."
     raise PayloadError(f"message of {device_id}", expected, text, remedy, reason=reason)
 
@@ -94,9 +110,18 @@ def check_count(n: int, device_id: str) -> None:
 
 
 def resolve_unit(
-    sensor: str, declared: object, configured: str | None, known: dict[str, float], device_id: str
+    sensor: str,
+    declared: object,
+    configured: str | None,
+    known: dict[str, float],
+    device_id: str,
+    *,
+    counts_per_unit: float | None = None,
 ) -> float:
-    """Factor to SI of the unit that the message declares or the profile configures; refuses none and two."""
+    """Factor to SI of the unit that the message declares or the profile configures; refuses none and two.
+
+    counts_per_unit: of the profile; a message that declares a unit holds no counts.
+    """
     names = ", ".join(known)
     if declared is None:
         if configured is None:
@@ -107,16 +132,16 @@ def resolve_unit(
                 "neither",
                 f"Set {sensor}_unit ({names}) in the profile of the input, or send units.{sensor}",
             )
-        return known[configured]
+        return known[configured] / (counts_per_unit or 1.0)
     if not isinstance(declared, str) or declared not in known:
         refuse(
             device_id, "unit_unsupported", f"have units.{sensor} be one of {names}", declared, "Convert or rename it"
         )
-    if configured is not None and configured != declared:
+    if configured is not None and (configured != declared or counts_per_unit is not None):
         refuse(
             device_id,
             "unit_conflict",
-            f"declare units.{sensor} as its profile does, {configured}",
+            f"declare units.{sensor} as its profile does, {'counts of ' if counts_per_unit else ''}{configured}",
             declared,
             f"Correct {sensor}_unit in the profile, or the device",
         )
@@ -239,23 +264,55 @@ def to_block(
     acc: FloatArray,
     gyr: FloatArray,
     declared_units: tuple[object, object],
+    number: tuple[int | str, int] | None = None,
 ) -> SampleBlock:
     """The block in SI units and our axes; refuses non-finite and impossible values, and a device without gravity."""
-    if profile.gravity == "excluded":
+    acc_block = to_sensor_block(device_id, profile, "acc", t_ns, acc, declared_units[0])
+    gyr_block = to_sensor_block(device_id, profile, "gyr", t_ns, gyr, declared_units[1])
+    return SampleBlock(device_id, t_ns, acc_block.values, gyr_block.values, number)
+
+
+def to_sensor_block(
+    device_id: str, profile: DeviceProfile, sensor: Sensor, t_ns: IntArray, values: FloatArray, declared_unit: object
+) -> SensorBlock:
+    """One sensor's samples, checked and turned as those of `to_block`; linear and gravity have the unit of acc."""
+    if sensor == "gyr":
+        counts = profile.gyr_counts_per_unit
+        factor = resolve_unit("gyr", declared_unit, profile.gyr_unit, GYR_UNITS, device_id, counts_per_unit=counts)
+        bound, unit = MAX_ABS_GYR_RADS, "rad/s"
+    else:
+        if sensor == "acc" and profile.gravity == "excluded":
+            refuse_without_gravity(device_id, "a profile that says gravity: excluded")
+        counts = profile.acc_counts_per_unit
+        factor = resolve_unit("acc", declared_unit, profile.acc_unit, ACC_UNITS, device_id, counts_per_unit=counts)
+        factor *= profile.acc_sign or 1
+        bound, unit = MAX_ABS_ACC_MS2, "m/s2"
+    values = _in_our_axes(values, factor, profile.axes)
+    _check_values(values, "gyr" if sensor == "gyr" else "acc", bound, unit, device_id)
+    return SensorBlock(device_id, sensor, t_ns, values)
+
+
+def refuse_without_gravity(device_id: str, got: str) -> NoReturn:
+    """Refuses accelerations that gravity was taken out of, with no gravity beside them."""
+    refuse(
+        device_id,
+        "gravity_excluded",
+        "come with gravity in its accelerations",
+        got,
+        "Send total acceleration, or gravity as a sensor of its own where the codec knows one",
+    )
+
+
+def check_sign(profile: DeviceProfile, device_id: str) -> None:
+    """Refuses a profile without acc_sign, for apps whose sign depends on the phone."""
+    if profile.acc_sign is None:
         refuse(
             device_id,
-            "gravity_excluded",
-            "come with gravity in its accelerations",
-            "a profile that says gravity: excluded",
-            "Send total acceleration; this version has no gravity vector to add it back",
+            "sign_unknown",
+            "have acc_sign in its profile, since this app turns accelerations round on iOS",
+            "none",
+            "Set acc_sign: 1 (Android, or iOS with standardised frames) or -1 (iOS as delivered) in the profile",
         )
-    acc_factor = resolve_unit("acc", declared_units[0], profile.acc_unit, ACC_UNITS, device_id)
-    gyr_factor = resolve_unit("gyr", declared_units[1], profile.gyr_unit, GYR_UNITS, device_id)
-    acc_ms2 = _in_our_axes(acc, acc_factor, profile.axes)
-    gyr_rads = _in_our_axes(gyr, gyr_factor, profile.axes)
-    _check_values(acc_ms2, "acc", MAX_ABS_ACC_MS2, "m/s2", device_id)
-    _check_values(gyr_rads, "gyr", MAX_ABS_GYR_RADS, "rad/s", device_id)
-    return SampleBlock(device_id, t_ns, acc_ms2, gyr_rads)
 
 
 def _in_our_axes(values: FloatArray, factor: float, axes: tuple[str, str, str]) -> FloatArray:

@@ -85,6 +85,9 @@ class ProfileConfig(Section):
 
     acc_unit: Literal["m/s2", "g", "mg"] | None = None
     gyr_unit: Literal["rad/s", "deg/s", "mdeg/s"] | None = None
+    acc_counts_per_unit: float | None = Field(default=None, gt=0, le=1e9)
+    gyr_counts_per_unit: float | None = Field(default=None, gt=0, le=1e9)
+    stamps: Literal["message", "arrival"] = "message"
     gravity: Literal["included", "excluded"] = "included"
     axes: tuple[Axis, Axis, Axis] = ("x", "y", "z")
     nominal_rate_hz: float | None = Field(default=None, gt=0, le=10_000)
@@ -100,6 +103,13 @@ class ProfileConfig(Section):
         except ConfigError as error:
             raise ValueError(f"{error.expected}|{error.remedy}") from error
         return axes
+
+    @model_validator(mode="after")
+    def _counts_of_a_unit(self) -> Self:
+        for sensor in ("acc", "gyr"):
+            if getattr(self, f"{sensor}_counts_per_unit") is not None and getattr(self, f"{sensor}_unit") is None:
+                raise ValueError(f"have {sensor}_unit beside {sensor}_counts_per_unit|Say of which unit")
+        return self
 
     def to_profile(self) -> DeviceProfile:
         """The same as the core's type."""

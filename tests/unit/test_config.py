@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_occ.cli import run
+from stream_occ.codecs import codec_names
 from stream_occ.config import Config, adjusted_config, check_config, load_config
 from stream_occ.config.yaml_lines import MAX_BYTES, parse_yaml
 from stream_occ.errors import ConfigError
@@ -79,7 +80,8 @@ def test_every_line_of_edge_yaml_says_unit_or_choice_and_default() -> None:
         ),
         (
             "inputs:\n  - pattern: a/{device}\n    codec: xml\n",
-            "ward.yaml:3: inputs[0].codec: must be one of csv, json; got 'xml'. Name a codec of this list.",
+            f"ward.yaml:3: inputs[0].codec: must be one of {', '.join(codec_names())}; "
+            "got 'xml'. Name a codec of this list.",
         ),
         (
             "inputs:\n  - pattern: stream_occ/{device}/imu\n",

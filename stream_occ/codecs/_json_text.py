@@ -1,0 +1,60 @@
+"""JSON of untrusted devices: text, not deep, one object, every key once, no NaN."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from stream_occ.codecs._common import MAX_DEPTH, check_size, decode_text, refuse
+from stream_occ.errors import PayloadError
+
+# A text that never ends matches too, up to the end: else the search would begin anew at each quote in it, which takes
+# time that grows with the square of the payload.
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+
+
+def json_text(payload: bytes, device_id: str) -> str:
+    """The payload as text that `parse_object` may be given: not huge, UTF-8 and not nested deep."""
+    check_size(payload, device_id)
+    text = decode_text(payload, device_id)
+    _check_depth(payload, device_id)
+    return text
+
+
+def parse_object(text: str, device_id: str, parse_float: type[float] | type[Decimal]) -> dict[str, Any]:
+    """The one JSON object of the text, with every key once."""
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(items)
+        if len(found) != len(items):
+            refuse(device_id, "duplicate_key", "have every key once", "one comes twice", "Correct the sender")
+        return found
+
+    def constant(name: str) -> Any:
+        refuse(device_id, "not_finite", "have finite numbers", name, "Leave broken samples out")
+
+    try:
+        message = json.loads(text, parse_float=parse_float, parse_constant=constant, object_pairs_hook=pairs)
+    except PayloadError:
+        raise
+    except (ValueError, RecursionError, ArithmeticError) as error:
+        refuse(device_id, "invalid_json", "be JSON", str(error)[:60], "Choose the codec of the device")
+    if not isinstance(message, dict):
+        refuse(
+            device_id, "invalid_json", "be one JSON object", f"a {type(message).__name__}", "Send a documented message"
+        )
+    return message
+
+
+def _check_depth(payload: bytes, device_id: str) -> None:
+    """Refuses deep nesting before the parser recurses into it; brackets inside texts do not count."""
+    codes = np.frombuffer(_STRINGS.sub(b"", payload), dtype=np.uint8) & 0xDF  # [ and { differ in one bit, ] and } too
+    depth = np.cumsum((codes == 0x5B).astype(np.int32) - (codes == 0x5D).astype(np.int32))
+    if depth.size and depth.max() > MAX_DEPTH:
+        refuse(
+            device_id, "too_deep", f"nest at most {MAX_DEPTH} brackets", f"{depth.max()}", "Send a documented message"
+        )
