@@ -21,6 +21,7 @@ from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, IntArray, 
 # Where the wearers of the recordings never lie still, checks alone would keep the alarms within any budget.
 MAX_FLAGGED_SHARE = 0.05
 CONFIDENCE = 0.95
+LEAST_PER_DAY = 1e-6  # one in 2700 years
 S_PER_HOUR = 3600.0
 HOURS_PER_DAY = 24.0
 YEAR_2000_NS = 946_684_800 * NS_PER_S  # UTC: an earlier stamp is a device's own clock, and tells nothing of other files
@@ -178,7 +179,7 @@ def claim(watched: Sequence[Watched], threshold: float, policy: EventPolicy, per
     n_alarms, days = sum(n for _, n in counts), hours / HOURS_PER_DAY
     low, high = count_interval(n_alarms)
     n_people, n_with = len({person for person, _ in counts}), len({person for person, n in counts if n})
-    needed = None if per_day == 0 else HOURS_PER_DAY * upper_count(n_alarms) / per_day
+    needed = HOURS_PER_DAY * upper_count(n_alarms) / per_day if per_day > LEAST_PER_DAY else None
     return Claim(
         asked_per_day=per_day,
         hours=hours,

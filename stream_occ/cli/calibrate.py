@@ -26,6 +26,10 @@ EXAMPLES = (
 )
 
 
+MUCH_MOTIONLESS = 0.25  # share of windows: sleepers are motionless for a while, devices on a table always
+MAX_PER_DAY = 86_400  # one a second, as in training
+
+
 def command(
     model: Annotated[Path, typer.Option(metavar="MODEL.occ", help="Model file, read alone.")],
     dataset: Annotated[
@@ -91,7 +95,7 @@ def command(
     if out is not None and not is_refused:
         new = replace(old, threshold=threshold, metadata={**old.metadata, "calibration": summary})
         new_id = save_model(new, out, self_test_X=self_test_rows(model), key=key)
-    notes = _notes(evidence, claim, old, may_overlap)
+    notes = _notes(evidence, claim, threshold, old, may_overlap)
     if json_path is not None:
         value = {**summary, "out": None if new_id is None else str(out), "model_id": new_id}
         write_json(json_path, {**value, "notes": notes})
@@ -104,8 +108,9 @@ def command(
 
 
 def _check(per_day: float, model: Path, out: Path | None) -> None:
-    if not 0.0 <= per_day < float("inf"):
-        raise UsageError("--max-false-alarms-per-day", "be 0 or more", f"{per_day}", "Name a number of alarms a day")
+    if not 0.0 <= per_day <= MAX_PER_DAY:
+        expected = f"be 0 to {MAX_PER_DAY}"
+        raise UsageError("--max-false-alarms-per-day", expected, f"{per_day}", "Name a number of alarms a day")
     if out is not None:
         check_output("--out", out, makes_folder=False)
         if out.resolve() == model.resolve():
@@ -164,7 +169,7 @@ def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[st
 
 def _hours_needed(claim: Claim) -> str:
     if claim.hours_needed is None or claim.hours_more is None:
-        return "No number of hours supports a budget of 0."
+        return f"No number of hours supports a budget of {claim.asked_per_day:g}."
     text = f"It takes {claim.hours_needed:.1f} h with so many alarms"
     if claim.supported:
         return f"{text}."
@@ -175,8 +180,10 @@ def _hours_needed(claim: Claim) -> str:
     return text
 
 
-def _notes(evidence: Evidence, claim: Claim, old: Model, may_overlap: bool) -> list[str]:
+def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_overlap: bool) -> list[str]:
     """What the figures do not say by themselves."""
+    from stream_occ.messages import instant
+
     notes = [
         "a day is 24 worn hours like those recorded, and people differ: other people and other days may alarm more",
         "the threshold must be chosen by people who are not the training people; hours that were also used to train, "
@@ -191,6 +198,18 @@ def _notes(evidence: Evidence, claim: Claim, old: Model, may_overlap: bool) -> l
     worn = evidence.placements - {"unknown"}
     if worn and placement not in ("", "unknown") and not worn <= set(placement.split("/")):
         notes.append(f"worn at {', '.join(sorted(worn))}, and the model was trained at {placement}")
+    motionless = evidence.motionless_share
+    if motionless >= MUCH_MOTIONLESS:
+        notes.append(
+            f"nothing at all moves in {100 * motionless:.0f} % of the windows: hours in which nobody wears the device "
+            "support no budget. Leave them out"
+        )
+    if threshold > old.threshold:
+        person, t_ns = evidence.highest()
+        notes.append(
+            f"the threshold went up: the highest score is {person}'s, at {instant(t_ns)}. If that was a fall, leave "
+            "its recording out: a threshold above it misses such falls"
+        )
     if claim.n_people == 1:
         notes.append("one person: the figures are of this wearer on days like these, and say nothing of others")
     return notes

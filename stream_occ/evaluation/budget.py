@@ -43,6 +43,16 @@ class Evidence:
         """People with at least one window."""
         return len({one.person for one in self.watched})
 
+    @property
+    def motionless_share(self) -> float:
+        """Share of windows in which nothing moves, to the sensor's noise."""
+        return float(np.concatenate([one.motion.is_motionless for one in self.watched]).mean())
+
+    def highest(self) -> tuple[str, int]:
+        """Whose window scores highest, and when it ends."""
+        one = max(self.watched, key=lambda one: float(one.scores.max()))
+        return one.person, int(one.t_end_ns[one.scores.argmax()])
+
 
 def may_overlap(metadata: Mapping[str, Any], evidence: Evidence) -> bool:
     """Whether these may be training people: a model file names its data sets, not its people.
@@ -106,6 +116,8 @@ def read_evidence(
         if not kept.any():
             evidence.n_too_short += 1
             continue
+        if trial.motion.is_stuck[kept].all():
+            raise DataError(recording.name, "vary", "the same values throughout", "Check the sensor: it is stuck")
         person, t_end_ns = recording.subject, trial.t_end_ns[kept]
         added = hours.add(person, t_end_ns, model.window_s)
         evidence.watched.append(Watched(person, scores[kept], t_end_ns, trial.motion.take(kept), added))

@@ -11,7 +11,7 @@ import pytest
 from stream_occ.artifacts import load_model, verify_model
 from stream_occ.cli import run
 from stream_occ.datasets.recording import RecordingWriter
-from stream_occ.samples import NS_PER_S
+from stream_occ.samples import NS_PER_S, SampleBlock
 from tests.service_model import make_model, tumbling, walking
 
 HEAD = "t_s,acc_x_ms2,acc_y_ms2,acc_z_ms2,gyr_x_rads,gyr_y_rads,gyr_z_rads,subject,activity,is_fall,placement"
@@ -144,7 +144,7 @@ def test_the_training_recordings_are_refused(work: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--max-false-alarms-per-day", "-1"), "--max-false-alarms-per-day: must be 0 or more; got -1.0."),
+        (("--max-false-alarms-per-day", "-1"), "--max-false-alarms-per-day: must be 0 to 86400; got -1.0."),
         (
             ("--people", "dora"),
             "people: must be in the data; got 'dora'. It holds normal recordings of anna, bert, cleo.",
@@ -168,3 +168,46 @@ def test_the_model_is_not_written_over(work: Path, capsys: pytest.CaptureFixture
     """--out must be another file."""
     assert calibrate(work, 1, "--out", str(work / "model.occ")) == 2
     assert "--out: must be another file than --model" in capsys.readouterr().err
+
+
+def test_what_lifts_the_threshold_is_named(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fall that nobody labelled: whose it is, and when, so that it can be left out."""
+    assert calibrate(work, 1) == 0
+    assert "Note: the threshold went up: the highest score is bert's, at " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_device_that_nobody_wears_supports_no_budget_in_silence(
+    work: Path, noise: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stuck sensor is refused; where nothing moves beyond noise, a note says so."""
+    rng, n = np.random.default_rng(0), 3000
+    acc = np.tile([0.0, 0.0, 9.81], (n, 1)) + rng.normal(0, noise, (n, 3))
+    t_ns = 1_700_000_000 * NS_PER_S + np.arange(n) * NS_PER_S // 50
+    (work / "table").mkdir()
+    with RecordingWriter(work / "table" / "a.csv", "w1") as writer:
+        writer.append(SampleBlock("w1", t_ns, acc, np.zeros((n, 3)) if noise == 0 else rng.normal(0, 0.001, (n, 3))))
+    args = ["--from", "recording", "--data", str(work / "table"), "--max-false-alarms-per-day", "1"]
+    assert run(["calibrate", "--model", str(work / "model.occ"), *args]) == (2 if noise == 0 else 0)
+    told = capsys.readouterr()
+    if noise == 0:
+        assert told.err.startswith("stream-occ: recording/w1/unknown/a: must vary; got the same values throughout.")
+    else:
+        assert "nothing at all moves in 100 % of the windows" in told.out
+
+
+@pytest.mark.parametrize("per_day", ["nan", "inf", "-1", "1e308"])
+def test_budget_that_is_no_number_of_alarms_is_one_line(
+    work: Path, per_day: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 before any recording is read."""
+    args = ["--from", "recording", "--data", "none", "--max-false-alarms-per-day", per_day]
+    assert run(["calibrate", "--model", str(work / "model.occ"), *args]) == 2
+    assert "--max-false-alarms-per-day: must be 0 to 86400; got " in capsys.readouterr().err
+
+
+def test_budget_that_no_hours_support_says_so(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However small, a report can be written."""
+    assert calibrate(work, 5e-324, "--json", str(work / "r.json")) == 0
+    assert json.loads((work / "r.json").read_text())["hours_needed"] is None
+    assert "No number of hours supports a budget of 4.94066e-324." in capsys.readouterr().out
