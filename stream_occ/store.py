@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from stream_occ.alert_types import EventState, OpenAlert
 from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
 from stream_occ.errors import DataError, ServiceError
+from stream_occ.messages import alert_message
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, Alert
 from stream_occ.waveform import Waveform
@@ -261,11 +263,18 @@ def alert_json(alert: Alert) -> str:
 
 
 def alert_of(text: str) -> Alert:
-    """The change that `alert_json` wrote, in this version or another; raises what Python does for anything else."""
+    """The change that `alert_json` wrote, in this version or another; ValueError for what could not be told."""
     known = {each.name for each in fields(Alert)}
-    given = {name: value for name, value in json.loads(text).items() if name in known}
-    contributions = tuple((str(name), float(z)) for name, z in given.get("contributions", ()))
-    return Alert(**{**given, "reasons": tuple(given["reasons"]), "contributions": contributions})
+    try:
+        given = {name: value for name, value in json.loads(text).items() if name in known}
+        alert = _ALERT.validate_python(given)
+        alert_message(alert)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))!r:.80}: {first['msg']:.80}") from error
+    except (TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+    return alert
 
 
 def _json_or_none(alert: Alert | None) -> str | None:
@@ -301,6 +310,7 @@ def _rebuilt(alert: Alert, saved_ns: int) -> DeviceState:
     return DeviceState(events=EventState(t_ns=alert.t_ns, alert=open_alert), seen_ns=(alert.t_ns, saved_ns))
 
 
+_ALERT = TypeAdapter(Alert)
 _REMEDY = "Set state.path to another file, or move this one away: open alerts in it are then forgotten"
 
 

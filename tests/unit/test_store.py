@@ -218,7 +218,17 @@ def test_state_of_another_version_is_no_damage(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("content", ["no JSON", "[]", "{}", '{"reasons": 3}'])
+def odd(**values: object) -> str:
+    return json.dumps(asdict(ALERT) | values)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("no JSON", "[]", "{}", '{"reasons": 3}', odd(seq="x"), odd(seq=-1), odd(state="gone"), odd(evidence=[])),
+        *(odd(score=float("nan")), odd(t_ns=10**30), odd(contributions=[["a"]])),
+    ],
+)
 def test_open_alert_of_another_version_that_cannot_be_read_is_named(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
