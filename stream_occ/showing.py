@@ -16,8 +16,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from stream_occ.errors import DataError
-from stream_occ.messages import AlertMessage, EventMessage, Message, WaveformMessage, alert_message
-from stream_occ.samples import NS_PER_S
+from stream_occ.messages import AlertMessage, EventMessage, Message, WaveformMessage, alert_message, instant
 from stream_occ.store import alert_of, waveform_of
 from stream_occ.waveform import Waveform
 
@@ -36,6 +35,11 @@ class Shown:
     state: str
     waveform: Waveform | None = None
 
+    @property
+    def peak_score(self) -> float:
+        """Of the alert's windows; the message's own score is of the last window, which mostly is normal again."""
+        return self.message.evidence.get("peak_score", self.message.score)
+
     def lines(self) -> list[str]:
         """What the message says, in words."""
         message, evidence = self.message, self.message.evidence
@@ -45,7 +49,7 @@ class Shown:
             f"Alert {message.alert_id}{f' of {self.device}' if self.device else ''}: {self.state}, change "
             f"{message.seq} at {message.t} ({message.severity}; {', '.join(message.reasons) or 'no reason told'})"
             f"{f', by {message.by}' if message.by else ''}.",
-            f"Score {message.score:.4g}{against}, model {message.model}.",
+            f"Highest score {self.peak_score:.4g}{against}, model {message.model}.",
         ]
         if message.contributions:
             parts = ", ".join(f"{name} {z:+.1f}" for name, z in message.contributions)
@@ -164,7 +168,7 @@ def draw(shown: Shown, path: Path) -> None:
 
 def _title(shown: Shown) -> list[str]:
     name = (shown.device or shown.message.alert_id).replace("$", r"\$")  # no formulas of others
-    return [f"{name}: {shown.state} at {shown.message.t}", f"score {shown.message.score:.4g}"]
+    return [f"{name}: {shown.state} at {shown.message.t}", f"highest score {shown.peak_score:.4g}"]
 
 
 def _acceleration(axes: Any, shown: Shown) -> None:
@@ -176,17 +180,16 @@ def _rotation(axes: Any, shown: Shown) -> None:
 
 
 def _signals(axes: Any, shown: Shown, columns: slice, label: str) -> None:
-    """Three axes thin, their length bold, seconds from the end of the last flagged window."""
+    """Three axes thin, their length bold, seconds from the first sample, whose instant is told."""
     waveform = shown.waveform
     assert waveform is not None
     values = waveform.values[:, columns].astype(np.float64)
-    end_ns = int(shown.message.evidence.get("t_last_flagged_ns", shown.message.t_ns))
-    t_s = (waveform.t0_ns - end_ns) / NS_PER_S + np.arange(len(values)) / waveform.rate_hz
+    t_s = np.arange(len(values)) / waveform.rate_hz
     for axis, name in enumerate(_AXES):
         axes.plot(t_s, values[:, axis], linewidth=0.8, alpha=0.8, label=name)
     axes.plot(t_s, np.sqrt((values**2).sum(axis=1)), color="black", linewidth=1.4, label="length")
-    axes.set(xlabel="seconds from the end of the last flagged window", ylabel=label)
-    axes.legend(ncols=4, fontsize=8, frameon=False, loc="upper left")
+    axes.set(xlabel=f"seconds from {instant(waveform.t0_ns)}", ylabel=label)
+    axes.legend(ncols=4, fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
 
 
 def _features(axes: Any, shown: Shown) -> None:

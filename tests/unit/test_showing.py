@@ -21,7 +21,7 @@ from stream_occ.waveform import Waveform
 T_NS = 1_700_000_000 * NS_PER_S
 ALERT = Alert(
     *("id-1", "w1", 2, T_NS, "pending", "warning", ("still",), 4.5, "m1"),
-    {"threshold": 2.5, "t_last_flagged_ns": T_NS - 2 * NS_PER_S},
+    {"threshold": 2.5, "peak_score": 7.5, "t_last_flagged_ns": T_NS - 2 * NS_PER_S},
     "",
     (("log_max_acc", 7.25), ("min_acc", -3.0)),
 )
@@ -65,16 +65,17 @@ def words(path: Path) -> str:
 def test_alert_is_drawn_from_wherever_it_lies(
     work: Path, args: list[str], n_samples: int, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The picture names device, score and features; signals where they are at hand, and it says where they are not."""
+    """The picture names device, highest score, features, and signals where at hand; it says where they are not."""
     assert run(["show", *args, "--out", "a.svg", "--json", "j.json"]) == 0
     out, found, drawn = capsys.readouterr().out, json.loads((work / "j.json").read_text()), words(work / "a.svg")
     assert (found["device"], found["n_samples"], found["out"]) == (name, n_samples, "a.svg")
     assert "log_max_acc" in drawn
-    assert (f"{name or 'id-1'}: " in drawn, "score 4.5" in drawn) == (True, True)
+    assert (f"{name or 'id-1'}: " in drawn, "highest score 7.5" in drawn) == (True, True)
     assert ("acceleration, m/s2" in drawn) == ("rotation, rad/s" in drawn) == (n_samples > 0)
+    assert ("seconds from 2023-11-14T22:13:15.000Z" in drawn) == (n_samples > 0)
     assert ("without signals" in out) == (n_samples == 0)
     assert "log_max_acc +7.2, min_acc -3.0" in out
-    assert "threshold 2.5" in out
+    assert "Highest score 7.5, threshold 2.5" in out
 
 
 def test_picture_is_named_after_the_alert(work: Path) -> None:
