@@ -17,8 +17,9 @@ from stream_occ.config import DEVICE_FIELD, Config, InputConfig
 from stream_occ.drift import DriftWatch
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
+from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.messages import Topics, is_device_id
-from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock
+from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
 from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.intake")
@@ -29,7 +30,7 @@ class DeviceRecord:
     """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic.
 
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
-    the change, and the signals of its window.
+    the change, and the signals of its window; join: what a device with a stream for each sensor has still to send.
     """
 
     profile: DeviceProfile
@@ -48,6 +49,7 @@ class DeviceRecord:
     is_alert_retained: bool = False
     waveform: tuple[int, Waveform] | None = None
     drift: DriftWatch | None = None
+    join: JoinState | None = None
     shown: tuple[object, ...] | None = None
     state_due_s: float = 0.0
 
@@ -83,9 +85,10 @@ class Intake:
         self._max_past_ns = round(config.stream.max_past_s * NS_PER_S)
         self._live_within_ns = round(config.events.live_within_s * NS_PER_S)
         self._max_future_ns = round(config.stream.max_future_s * NS_PER_S)
+        self._join_settings = JoinSettings(max_skew_s=config.stream.max_skew_s, gap_s=config.stream.gap_s)
 
     def accept(self, message: Received, *, now_ns: int, now_s: float) -> list[SampleBlock]:
-        """Blocks of a message; none where it is refused, which is counted."""
+        """Blocks that a message completes; none where it is refused, which is counted, or waits for another sensor."""
         self.n_messages += 1
         if self._topics.is_own(message.topic):
             return self._refuse("own_topic", message, None, now_s)
@@ -98,7 +101,7 @@ class Intake:
         if self._allowed and device_id not in self._allowed:
             return self._refuse("device_not_listed", message, None, now_s)
         record = self._known(device_id, entry, now_s)
-        blocks: list[SampleBlock] = []
+        blocks: Sequence[SampleBlock | SensorBlock] = []
         reason, detail = self._check(message), ""
         if reason is None:
             try:
@@ -120,10 +123,13 @@ class Intake:
         record.heard_s = now_s
         if reason is not None:
             return self._refuse(reason, message, record, now_s, detail)
-        record.profile, record.data_s, record.data_ns = entry.profile, now_s, now_ns
-        if blocks and max(int(block.t_ns.max()) for block in blocks) < now_ns - self._live_within_ns:
-            record.fault_seen_s["late_data"] = now_s
-        return blocks
+        record.profile = entry.profile
+        samples = self._join(record, blocks, now_s)
+        if samples:
+            record.data_s, record.data_ns = now_s, now_ns
+            if max(int(block.t_ns.max()) for block in samples) < now_ns - self._live_within_ns:
+                record.fault_seen_s["late_data"] = now_s
+        return samples
 
     def restore(self, device_id: str, open_alert: Alert | None, now_s: float) -> DeviceRecord | None:
         """A device known before the service started; None where it has no place now. An open alert always has."""
@@ -167,7 +173,22 @@ class Intake:
             return "payload_too_large"
         return "retained" if message.is_retained else None
 
-    def _check_stamps(self, blocks: Sequence[SampleBlock], now_ns: int) -> tuple[str | None, str]:
+    def _join(
+        self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float
+    ) -> list[SampleBlock]:
+        """Samples of both sensors; what was given up is counted, and is a fault while nothing at all can be joined."""
+        whole = [block for block in blocks if isinstance(block, SampleBlock)]
+        if record.join is None and len(whole) == len(blocks):
+            return whole
+        record.join, joined, lost = join(record.join or JoinState(), blocks, self._join_settings)
+        for reason, n in lost.items():
+            record.refused[reason] += n
+            self.refused[reason] += n
+            if n and not joined:
+                record.fault_seen_s[reason] = now_s
+        return joined
+
+    def _check_stamps(self, blocks: Sequence[SampleBlock | SensorBlock], now_ns: int) -> tuple[str | None, str]:
         for block in blocks:
             first, last = int(block.t_ns.min()), int(block.t_ns.max())
             if first < now_ns - self._max_past_ns or last > now_ns + self._max_future_ns:
@@ -222,7 +243,7 @@ class Intake:
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
 
 
-def at_arrival(blocks: Sequence[SampleBlock], arrived_ns: int) -> list[SampleBlock]:
+def at_arrival(blocks: Sequence[SampleBlock | SensorBlock], arrived_ns: int) -> list[SampleBlock | SensorBlock]:
     """The blocks with stamps moved, all by as much, so that the last sample of all is at `arrived_ns`."""
     last_ns = max((int(block.t_ns.max()) for block in blocks), default=0)
     return [replace(block, t_ns=block.t_ns + (arrived_ns - last_ns)) for block in blocks]

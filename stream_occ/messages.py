@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from stream_occ.alert_types import CommandKind
+from stream_occ.joining import LOSSES
 from stream_occ.samples import Alert, AlertState, Decision
 from stream_occ.waveform import COLUMNS, Waveform
 
@@ -34,6 +35,7 @@ SERVICE_REASONS: dict[str, str] = {
     "no_input": "a topic that no input's pattern matches",
     "own_topic": "a topic that this service itself publishes to",
     "retained": "a retained message, which says nothing of now",
+    **LOSSES,
     "internal_error": "an error of ours; the log has it",
 }
 """Why the service itself refuses a message; the codecs' reasons are in stream_occ.codecs.REASONS."""

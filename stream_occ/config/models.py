@@ -90,6 +90,7 @@ class ProfileConfig(Section):
     stamps: Literal["message", "arrival"] = "message"
     gravity: Literal["included", "excluded"] = "included"
     axes: tuple[Axis, Axis, Axis] = ("x", "y", "z")
+    acc_sign: Literal[1, -1] | None = None
     nominal_rate_hz: float | None = Field(default=None, gt=0, le=10_000)
     acc_range_ms2: float | None = Field(default=None, gt=0)
     gyr_range_rads: float | None = Field(default=None, gt=0)
@@ -164,6 +165,7 @@ class StreamConfig(Section):
     reorder_s: float = Field(default=0.0, ge=0, le=60)
     max_future_s: Seconds = 86_400.0
     max_past_s: Seconds = 604_800.0
+    max_skew_s: float = Field(default=1.0, gt=0, le=10)
 
 
 class EventsConfig(Section):
