@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,6 +56,17 @@ def check_output(flag: str, path: Path, *, makes_folder: bool) -> None:
         raise UsageError(flag, expected, f"{str(path)[:80]} ({error.strerror})", "Name another file") from error
     if problem is not None:
         raise UsageError(flag, expected, f"{path}, {problem}", "Make the folder, or name another file")
+
+
+def check_apart(written: Sequence[tuple[str, Path | None]], read: Sequence[tuple[str, Path | None]]) -> None:
+    """Raises UsageError where something is written over what is read, or over what is written before it."""
+    earlier = {path.resolve(): flag for flag, path in reversed(read) if path is not None}
+    for flag, path in written:
+        if path is None:
+            continue
+        if path.resolve() in earlier:
+            raise UsageError(flag, f"be another file than {earlier[path.resolve()]}", str(path), "Name another file")
+        earlier[path.resolve()] = flag
 
 
 def _obstacle(path: Path, *, makes_folder: bool) -> str | None:

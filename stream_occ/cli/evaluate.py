@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from stream_occ.cli._common import JsonOption, ProgressReport, check_output, progress, write_json
+from stream_occ.cli._common import JsonOption, ProgressReport, check_apart, check_output, progress, write_json
 
 if TYPE_CHECKING:
     from stream_occ.datasets import Dataset
@@ -98,7 +98,11 @@ def command(
     protocol = _protocol(reject_share, max_false_alarms_per_hour, seed, jobs)
     tested = Source(dataset.replace("_", "-"), data, variant)
     trained = _training_source(train_dataset, train_data, train_variant, any_placement)
-    _check_apart(html, json_path, model_config, [source for source in (tested, trained) if source is not None])
+    read = [
+        ("--model-config", model_config),
+        *((f"data of {own.dataset}", own.path) for own in (tested, trained) if own),
+    ]
+    check_apart([("--json", None if str(json_path) == "-" else json_path), ("--html", html)], read)
     evaluation, remarks = _run(tested, trained, any_placement, model_config, methods, protocol, jobs)
     if json_path is not None:
         write_json(json_path, evaluation.to_json())
@@ -131,18 +135,6 @@ def _training_source(dataset: str | None, data: Path | None, variant: str | None
             ", ".join(names), "come with both --train-dataset and --train-data", "not both", "Give both, or neither"
         )
     return None
-
-
-def _check_apart(html: Path | None, json_path: Path | None, config: Path | None, sources: list[Source]) -> None:
-    """The page is written over nothing that the command reads or writes."""
-    from stream_occ.errors import UsageError
-
-    if html is None:
-        return
-    others = {"--json": json_path, "--model-config": config, **{f"data of {own.dataset}": own.path for own in sources}}
-    for name, path in others.items():
-        if path is not None and path.resolve() == html.resolve():
-            raise UsageError("--html", f"be another file than {name}", str(html), "Name another file")
 
 
 def _protocol(reject_share: float, max_false_alarms_per_hour: float, seed: int, jobs: int) -> Protocol:

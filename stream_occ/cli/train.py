@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, counted, names_in, progress, self_test_rows, write_json
+from stream_occ.cli._common import (
+    JsonOption,
+    check_apart,
+    check_output,
+    counted,
+    names_in,
+    progress,
+    self_test_rows,
+    write_json,
+)
 from stream_occ.errors import UsageError
 
 if TYPE_CHECKING:
@@ -127,7 +136,7 @@ def command(
     check_output("--out", out, makes_folder=False)
     report = report or out.with_suffix(".html")
     check_output("--report", report, makes_folder=False)
-    _check_apart([("--out", out), ("--report", report), ("--json", None if str(json) == "-" else json)], others)
+    check_apart([("--out", out), ("--report", report), ("--json", None if str(json) == "-" else json)], others)
     if not settings.data:
         raise UsageError(
             "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
@@ -209,17 +218,6 @@ def _sources(names: list[str], paths: list[Path], variant: str | None) -> tuple[
         )
     pairs = zip(names, paths, strict=True)
     return tuple({"dataset": name, "path": str(path), "variant": variant} for name, path in pairs) or None
-
-
-def _check_apart(written: list[tuple[str, Path | None]], read: list[tuple[str, Path | None]]) -> None:
-    """Nothing is written over what is read, nor over what is written before it."""
-    earlier = {path.resolve(): flag for flag, path in reversed(read) if path is not None}
-    for flag, path in written:
-        if path is None:
-            continue
-        if path.resolve() in earlier:
-            raise UsageError(flag, f"be another file than {earlier[path.resolve()]}", str(path), "Name another file")
-        earlier[path.resolve()] = flag
 
 
 def _adapted(found: dict[str, Any]) -> list[str]:

@@ -170,6 +170,10 @@ def test_page_is_not_written_over_what_is_read_or_written_beside_it(people, caps
     assert (people / "people.csv").read_bytes() == before
     assert evaluate(people, "--json", str(people / "o"), "--html", str(people / "o")) == 2
     assert "--html: must be another file than --json" in capsys.readouterr().err
+    before = (people / "train.yaml").read_text()
+    assert evaluate(people, "--methods", "knn5", "--json", str(people / "train.yaml")) == 2
+    assert "--json: must be another file than --model-config" in capsys.readouterr().err
+    assert (people / "train.yaml").read_text() == before
 
 
 def test_too_few_people_is_one_line_and_exit_code_2(people, capsys):
