@@ -115,7 +115,7 @@ def run_demo(plan: Plan, screen: Screen, *, broker_kind: BrokerKind | None = Non
 
 
 def service_config(broker: EmbeddedBroker) -> dict[str, Any]:
-    """Configuration of the service: a shorter countdown than in production, and stamps that run ahead of the clock."""
+    """The service's configuration: a shorter countdown than in production; stamps far behind the clock are live."""
     return {
         "mqtt": {
             "host": broker.host,
