@@ -1,11 +1,13 @@
 """Payload codecs, one file each, found by name: `load_codec("json").decode(payload, device_id=..., profile=...)`.
 
 A codec is a module with a function `decode` and, where a simulator can send it, `encode`; whatever it refuses is a
-PayloadError whose `reason` is one of `REASONS`.
+PayloadError whose `reason` is one of `REASONS`. Sensors on stamps of their own come as blocks of one sensor each, which
+`stream_occ.joining` puts together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from stream_occ.codecs._common import (
@@ -20,7 +22,7 @@ from stream_occ.codecs._common import (
 )
 from stream_occ.errors import ConfigError
 from stream_occ.plugins import load_plugin, plugin_names
-from stream_occ.samples import DeviceProfile, SampleBlock
+from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
 
 __all__ = [
     "MAX_ABS_ACC_MS2",
@@ -40,7 +42,7 @@ __all__ = [
 class Codec(Protocol):
     """Turns the bytes of one message into sample blocks and back."""
 
-    def decode(self, payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[SampleBlock]:
+    def decode(self, payload: bytes, *, device_id: str, profile: DeviceProfile) -> Sequence[SampleBlock | SensorBlock]:
         """Blocks in SI units and right-handed axes; raises PayloadError and nothing else, whatever the bytes are."""
 
     def encode(self, block: SampleBlock) -> bytes:

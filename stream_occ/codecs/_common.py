@@ -292,6 +292,32 @@ def to_sensor_block(
     return SensorBlock(device_id, sensor, t_ns, values)
 
 
+def whole_or_apart(blocks: Sequence[SensorBlock], device_id: str) -> list[SampleBlock | SensorBlock]:
+    """One block of whole samples where all sensors of a message have the same stamps, else the blocks as they are."""
+    parts = {block.sensor: block for block in blocks if len(block)}
+    if not parts:
+        refuse(
+            device_id, "no_samples", "hold samples of a motion sensor", "none", "Switch accelerometer and gyroscope on"
+        )
+    t_ns = next(iter(parts.values())).t_ns
+    if parts.keys() not in ({"acc", "gyr"}, {"linear", "gravity", "gyr"}) or not all(
+        np.array_equal(block.t_ns, t_ns) for block in parts.values()
+    ):
+        return list(parts.values())
+    if "acc" in parts:
+        acc_ms2 = parts["acc"].values
+    else:
+        acc_ms2 = parts["linear"].values + parts["gravity"].values
+        _check_values(acc_ms2, "acc", MAX_ABS_ACC_MS2, "m/s2", device_id)
+    return [SampleBlock(device_id, t_ns, acc_ms2, parts["gyr"].values)]
+
+
+def exact_rows(rows: Sequence[Sequence[Any]], sensor: str, device_id: str) -> FloatArray:
+    """Rows of three numbers, Decimals among them, as float64 (n, 3); what `number_rows` refuses is refused."""
+    floats = [[float(value) if isinstance(value, Decimal) else value for value in row] for row in rows]
+    return number_rows(floats, sensor, len(floats), device_id)
+
+
 def refuse_without_gravity(device_id: str, got: str) -> NoReturn:
     """Refuses accelerations that gravity was taken out of, with no gravity beside them."""
     refuse(

@@ -27,6 +27,16 @@ def json_text(payload: bytes, device_id: str) -> str:
 
 def parse_object(text: str, device_id: str, parse_float: type[float] | type[Decimal]) -> dict[str, Any]:
     """The one JSON object of the text, with every key once."""
+    message = parse_json(text, device_id, parse_float)
+    if not isinstance(message, dict):
+        refuse(
+            device_id, "invalid_json", "be one JSON object", f"a {type(message).__name__}", "Send a documented message"
+        )
+    return message
+
+
+def parse_json(text: str, device_id: str, parse_float: type[float] | type[Decimal]) -> Any:
+    """What the text holds, with every key of an object once."""
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)
@@ -38,16 +48,11 @@ def parse_object(text: str, device_id: str, parse_float: type[float] | type[Deci
         refuse(device_id, "not_finite", "have finite numbers", name, "Leave broken samples out")
 
     try:
-        message = json.loads(text, parse_float=parse_float, parse_constant=constant, object_pairs_hook=pairs)
+        return json.loads(text, parse_float=parse_float, parse_constant=constant, object_pairs_hook=pairs)
     except PayloadError:
         raise
     except (ValueError, RecursionError, ArithmeticError) as error:
         refuse(device_id, "invalid_json", "be JSON", str(error)[:60], "Choose the codec of the device")
-    if not isinstance(message, dict):
-        refuse(
-            device_id, "invalid_json", "be one JSON object", f"a {type(message).__name__}", "Send a documented message"
-        )
-    return message
 
 
 def _check_depth(payload: bytes, device_id: str) -> None:

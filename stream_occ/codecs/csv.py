@@ -7,8 +7,7 @@ the stamp's unit (t_ns, t_us, t_ms, t_s). Without a header the order above holds
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -22,13 +21,11 @@ from stream_occ.codecs._common import (
     to_block,
     whole_ns,
 )
+from stream_occ.codecs._table import NOT_FINITE, stamp_cell, value_cell
 from stream_occ.samples import DeviceProfile, SampleBlock
 
 _DEFAULT = tuple(column_names("ns"))
 _VALUES = _DEFAULT[1:]
-_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _UNIT = re.compile(r"(acc|gyr)=([!-~]+)")
 
 
@@ -40,7 +37,7 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
     if lines and lines[0].startswith("#"):
         units = _units(lines.pop(0), device_id)
     columns = _DEFAULT
-    if lines and lines[0].lstrip()[:1].isalpha() and not _NOT_FINITE.match(lines[0].split(",")[0].strip()):
+    if lines and lines[0].lstrip()[:1].isalpha() and not NOT_FINITE.match(lines[0].split(",")[0].strip()):
         columns = _header(lines.pop(0), device_id)
     check_count(len(lines), device_id)
     rows = [[cell.strip() for cell in line.split(",")] for line in lines]
@@ -48,9 +45,9 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
         if len(row) != len(columns):
             _refuse_width(row, columns, device_id)
     stamp_at = next(i for i, name in enumerate(columns) if name.startswith("t_"))
-    t_ns = whole_ns([_stamp(row[stamp_at]) for row in rows], columns[stamp_at][2:], device_id)
+    t_ns = whole_ns([stamp_cell(row[stamp_at]) for row in rows], columns[stamp_at][2:], device_id)
     order = [columns.index(name) for name in _VALUES]
-    values = np.array([[_value(row[i], device_id) for i in order] for row in rows])
+    values = np.array([[value_cell(row[i], device_id) for i in order] for row in rows])
     acc, gyr = np.ascontiguousarray(values[:, :3]), np.ascontiguousarray(values[:, 3:])
     return [to_block(device_id, profile, t_ns, acc, gyr, (units.get("acc"), units.get("gyr")))]
 
@@ -94,23 +91,3 @@ def _refuse_width(row: list[str], columns: tuple[str, ...], device_id: str) -> N
     if columns is _DEFAULT and len(row) == 4:
         refuse(device_id, "missing_gyro", "have seven columns", "four: no gyroscope", "Switch the gyroscope on")
     refuse(device_id, "wrong_shape", f"have {len(columns)} columns a line", f"{len(row)}", "Correct the sender")
-
-
-def _stamp(cell: str) -> Any:
-    """An int or a Decimal; whatever is neither is left as text, which `whole_ns` refuses by name."""
-    if _INTEGER.fullmatch(cell):
-        return int(cell)
-    if _NUMBER.fullmatch(cell):
-        try:
-            return Decimal(cell)
-        except InvalidOperation:
-            return cell
-    return cell
-
-
-def _value(cell: str, device_id: str) -> float:
-    if not _NUMBER.fullmatch(cell):
-        if _NOT_FINITE.fullmatch(cell):
-            refuse(device_id, "not_finite", "have finite numbers", cell, "Leave broken samples out")
-        refuse(device_id, "not_a_number", "have numbers in every cell", cell, "Send plain decimal numbers")
-    return float(cell)
