@@ -37,6 +37,9 @@ class Labels:
     placement: Placement | None = None
 
 
+MAX_SAMPLES = 2_000_000  # of a file, 11 h at 50 Hz: some 300 MB, of the 512 MB that a loader reads
+
+
 @dataclass(frozen=True, slots=True)
 class RecordSummary:
     """Samples by file, and refused messages by reason."""
@@ -68,6 +71,8 @@ class Recorder:
             for block in self.intake.accept(message, now_ns=now_ns, now_s=now_s):
                 writer = self._writers.get(block.device_id) or self._open(block.device_id, now_ns)
                 writer.append(block)
+                if writer.n_samples >= MAX_SAMPLES:  # a day in one file could be recorded, but not read again
+                    self._close(block.device_id)
         for device_id in self.intake.forgotten:
             if device_id not in self.intake.devices:
                 self._close(device_id)

@@ -26,6 +26,7 @@ EXAMPLES = (
 )
 
 
+MAX_REMARKS = 10
 MUCH_MOTIONLESS = 0.25  # share of windows: sleepers are motionless for a while, devices on a table always
 MAX_PER_DAY = 86_400  # one a second, as in training
 
@@ -189,6 +190,11 @@ def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_o
         "the threshold must be chosen by people who are not the training people; hours that were also used to train, "
         "or to choose features or model, do not count",
     ]
+    if evidence.n_refused_rows:
+        notes.append(f"the loader refused {counted(evidence.n_refused_rows, 'row')}: they count for nothing")
+    notes += evidence.remarks[:MAX_REMARKS]
+    if len(evidence.remarks) > MAX_REMARKS:
+        notes.append(f"... and {len(evidence.remarks) - MAX_REMARKS} more remarks of the loader")
     if may_overlap:
         notes.append(
             "that these people are among the training people cannot be excluded: a model file does not name them. "

@@ -21,7 +21,10 @@ OWN_SETS = frozenset({"csv", "recording"})  # one person's data may come as eith
 
 @dataclass(slots=True)
 class Evidence:
-    """Normal recordings that a threshold is set on, and what was left out; data_sha256 and digests as of `train`."""
+    """Normal recordings that a threshold is set on, and what was left out; data_sha256 and digests as of `train`.
+
+    n_refused_rows, remarks: what the loader did not use, and whole files that it passed over.
+    """
 
     watched: list[Watched] = field(default_factory=list)
     datasets: set[str] = field(default_factory=set)
@@ -32,6 +35,8 @@ class Evidence:
     n_filtered: int = 0
     n_copies: int = 0
     n_too_short: int = 0
+    n_refused_rows: int = 0
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def hours(self) -> float:
@@ -124,6 +129,8 @@ def read_evidence(
         evidence.datasets.add(recording.dataset)
         evidence.placements.add(recording.placement)
         hash_recording(hasher, recording)
+    evidence.n_refused_rows = sum(source.report.by_reason().values())
+    evidence.remarks = list(source.report.notes)
     _check_found(evidence, names, {*people, *exclude_people})
     evidence.data_sha256 = hasher.hexdigest()
     return evidence
@@ -139,4 +146,5 @@ def _check_found(evidence: Evidence, names: set[str], asked: set[str]) -> None:
         left_out = (
             f"{evidence.n_falls} fall recordings, {evidence.n_filtered} by filters, {evidence.n_too_short} too short"
         )
+        left_out += "".join(f"; {remark}" for remark in evidence.remarks[:1])
         raise DataError("recordings", "hold normal activity", f"none (left out: {left_out})", "Record some")

@@ -211,3 +211,19 @@ def test_budget_that_no_hours_support_says_so(work: Path, capsys: pytest.Capture
     assert calibrate(work, 5e-324, "--json", str(work / "r.json")) == 0
     assert json.loads((work / "r.json").read_text())["hours_needed"] is None
     assert "No number of hours supports a budget of 4.94066e-324." in capsys.readouterr().out
+
+
+def test_files_and_rows_that_could_not_be_read_are_told(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hours that are missing are not missing in silence."""
+    with (work / "days" / "bert_walk.csv").open("a") as file:
+        file.write("60.5,nan,0,9.8,0,0,0,bert,walk,0,waist\n" * 3)
+    assert calibrate(work, 1) == 0
+    assert "Note: the loader refused 3 rows" in capsys.readouterr().out
+    monkeypatch.setattr("stream_occ.datasets._files.MAX_FILE_BYTES", 1000)
+    assert calibrate(work, 1) == 2
+    told = capsys.readouterr().err
+    assert "must hold normal activity; got none (left out: " in told
+    assert "passed over: " in told
+    assert "must be at most 1000 bytes" in told
