@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
+import shutil
+import struct
+import subprocess
+import zlib
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import cbor2
@@ -19,6 +26,7 @@ from stream_occ.intake import Intake
 from stream_occ.messages import Topics
 from stream_occ.samples import DeviceProfile, SampleBlock
 
+DEVICE = Path(__file__).resolve().parents[2] / "configs" / "devices" / "mpu6050_compact"
 DECLARED = DeviceProfile()
 DOCUMENT: dict[str, Any] = {
     "t_ns": [1_700_000_000_000_000_001, 1_700_000_000_020_000_001],
@@ -135,3 +143,336 @@ def test_cbor_that_would_build_more_than_numbers_is_refused(payload: bytes) -> N
     """None of the tags that build other things than exact decimals is ever followed."""
     assert reason_of("cbor", payload) == "invalid_binary"
     assert reason_of("cbor", b"\xa1\x64t_ns" + payload) == "invalid_binary"
+
+
+# ---- compact
+
+HEADER = "<2sBBIIqfffH"  # written down here from docs/device-codecs.md, not taken from the codec
+T0_NS = 1_700_000_000_000_000_000
+COUNTS = [(0, 0, 2048, 164, 0, 0), (0, -1024, 0, 0, -328, 0), (32767, -32768, 0, 0, 0, 1)]
+ACC_SCALE, GYR_SCALE = 9.80665 / 2048, math.pi / 180 / 16.4
+
+
+def compact(**changes: Any) -> bytes:
+    """Three samples at 50 Hz; boot 7, message 41."""
+    fields = {"magic": b"SO", "version": 1, "flags": 1, "boot": 7, "seq": 41, "t0_ns": T0_NS, "rate_hz": 50.0}
+    fields |= {"acc": ACC_SCALE, "gyr": GYR_SCALE, "n": 3} | changes
+    body = struct.pack(HEADER, *fields.values()) + b"".join(struct.pack("<6h", *row) for row in COUNTS)
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def check_compact(block: SampleBlock) -> None:
+    """What COUNTS are in SI units: 2048 counts are 1 g, 164 are 10 deg/s."""
+    assert block.number == (7, 41)
+    assert block.t_ns.tolist() == [T0_NS, T0_NS + 20_000_000, T0_NS + 40_000_000]
+    acc = [[0, 0, 9.80665], [0, -4.903325, 0], [156.90162, -156.9064, 0]]
+    gyr = [[0.17453293, 0, 0], [0, -0.34906585, 0], [0, 0, 0.00106422]]
+    np.testing.assert_allclose(block.acc_ms2, acc, rtol=1e-6)
+    np.testing.assert_allclose(block.gyr_rads, gyr, rtol=1e-5)
+
+
+def test_compact_message_is_read_as_documented() -> None:
+    """34 bytes, three samples of 12, a check sum: 74 bytes; stamps at 20 ms, counts by the header's scales."""
+    payload = compact()
+    assert len(payload) == 34 + 36 + 4
+    check_compact(decode("compact", payload))
+    assert decode("compact", compact(flags=0)).number is None
+
+
+def test_number_of_a_block_goes_through_every_codec_that_has_one() -> None:
+    """(boot, seq) of encode comes out of decode."""
+    one = SampleBlock("w1", np.array([1]), np.zeros((1, 3)), np.zeros((1, 3)), (4_294_967_295, 12))
+    for codec in ("compact", "json", "msgpack", "cbor"):
+        assert decode(codec, load_codec(codec).encode(one)).number == (4_294_967_295, 12)
+
+
+def test_compact_message_that_is_damaged_is_refused_by_reason() -> None:
+    """Each byte changed alone is noticed; other versions, lengths, scales, rates and stamps have their reasons."""
+    good = compact()
+    for at in range(len(good)):
+        damaged = bytearray(good)
+        damaged[at] ^= 0x10
+        assert reason_of("compact", bytes(damaged)) in ("invalid_binary", "checksum_wrong")
+    assert reason_of("compact", good[:-1]) == reason_of("compact", good + b"\0") == "invalid_binary"
+    for field, value, reason in (
+        ("magic", b"OS", "invalid_binary"),
+        ("version", 2, "invalid_binary"),
+        ("flags", 8, "invalid_binary"),
+        ("n", 2, "invalid_binary"),
+        ("acc", 0.0, "bad_field"),
+        ("gyr", math.nan, "bad_field"),
+        ("acc", 1e6, "value_out_of_range"),
+        ("rate_hz", 0.0, "rate_invalid"),
+        ("rate_hz", math.nan, "rate_invalid"),
+        ("t0_ns", -1, "stamp_invalid"),
+        ("t0_ns", 2**62, "stamp_invalid"),
+    ):
+        assert (field, reason_of("compact", compact(**{field: value}))) == (field, reason)
+
+
+HOST_PROGRAM = """
+#include <cstdio>
+#include "stream_occ_compact.h"
+int main() {
+  static uint8_t buffer[stream_occ::message_bytes(3)];
+  const int16_t counts[3][6] = {{0, 0, 2048, 164, 0, 0}, {0, -1024, 0, 0, -328, 0}, {32767, -32768, 0, 0, 0, 1}};
+  stream_occ::CompactWriter message(buffer, sizeof buffer);
+  message.begin(7, 41, 1700000000000000000LL, 50.0f, ACC_SCALE, GYR_SCALE);
+  for (const auto& row : counts) if (!message.add(row, row + 3)) return 1;
+  if (message.add(counts[0], counts[0])) return 2;  // full
+  return std::fwrite(buffer, 1, message.end(), stdout) == sizeof buffer ? 0 : 3;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_the_devices_own_code_writes_what_the_codec_reads(tmp_path: Path) -> None:
+    """configs/devices/mpu6050_compact/stream_occ_compact.h, compiled here: byte for byte the message made by hand."""
+    source, program = tmp_path / "host.cpp", tmp_path / "host"
+    source.write_text(HOST_PROGRAM)
+    scales = [f"-DACC_SCALE=float({ACC_SCALE!r})", f"-DGYR_SCALE=float({GYR_SCALE!r})"]
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", f"-I{DEVICE}"]
+    subprocess.run(["g++", *flags, *scales, str(source), "-o", str(program)], check=True, timeout=120)
+    payload = subprocess.run([str(program)], check=True, capture_output=True, timeout=20).stdout
+    assert payload == compact()
+    check_compact(decode("compact", payload))
+
+
+ARDUINO = """
+#include <cstddef>
+#include <cstdint>
+struct Preferences { void begin(const char*, bool); uint32_t getUInt(const char*, uint32_t); void end();
+                     size_t putUInt(const char*, uint32_t); };
+struct WiFiClient {};
+struct PubSubClient { PubSubClient(WiFiClient&); bool connected(); bool connect(const char*); bool loop();
+                      bool publish(const char*, const uint8_t*, unsigned);
+                      PubSubClient& setServer(const char*, uint16_t); };
+struct WireClass { void begin(); void setClock(uint32_t); void beginTransmission(uint8_t); size_t write(uint8_t);
+                   uint8_t endTransmission(bool = true); uint8_t requestFrom(uint8_t, uint8_t); int read(); };
+struct WiFiClass { int begin(const char*, const char*); int status(); };
+extern WireClass Wire;
+extern WiFiClass WiFi;
+const int WL_CONNECTED = 3;
+void delay(uint32_t);
+uint32_t micros();
+void configTime(long, int, const char*);
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_the_sketch_compiles_against_the_interfaces_that_it_uses(tmp_path: Path) -> None:
+    """Syntax and types alone: the libraries' declarations are written down here, no board is at hand."""
+    (tmp_path / "arduino.h").write_text("#pragma once\n" + ARDUINO)
+    for header in ("Preferences.h", "PubSubClient.h", "WiFi.h", "Wire.h"):
+        (tmp_path / header).write_text('#include "arduino.h"\n#include <ctime>\n')
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{tmp_path}", "-x", "c++"]
+    subprocess.run(["g++", *flags, str(DEVICE / "mpu6050_compact.ino")], check=True, timeout=120)
+
+
+# ---- esp32
+
+RAW = DeviceProfile("g", "deg/s", acc_counts_per_unit=16384, gyr_counts_per_unit=131, stamps="arrival")
+SI_AT_ARRIVAL = DeviceProfile("m/s2", "rad/s", stamps="arrival")
+NAMED = {  # as found in a public description: whole seconds, acc and gyr stamped apart
+    "created_at": 1703865660,
+    "device": {"serial_number": "ESP32-001", "firmware_version": "1.0.0"},
+    "data": [
+        {
+            "name": "acceleration",
+            "value": {"x": 0.123, "y": -0.057, "z": 9.815},
+            "unit": "m/s^2",
+            "timestamp": 1703865601,
+        },
+        {
+            "name": "angular_velocity",
+            "value": {"x": 0.015, "y": -0.026, "z": 0.035},
+            "unit": "rad/s",
+            "timestamp": 1703865602,
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("payload", "profile", "acc", "gyr"),
+    [
+        (
+            b'{"accX":0.1,"accY":-0.2,"accZ":9.7,"gycX":0.01,"gycY":0,"gycZ":-0.02,"temp":24.5,"timestamp":"12:01:07"}',
+            SI_AT_ARRIVAL,
+            [0.1, -0.2, 9.7],
+            [0.01, 0, -0.02],
+        ),
+        (
+            b'{\n\t"Ax":\t0.5,\n\t"Ay":\t0,\n\t"Az":\t-1,\n\t"Temperature":\t24.5,\n\t"Gx":\t90,\n\t"Gy":\t0,\n\t"Gz":\t0\n}',
+            DeviceProfile("g", "deg/s", stamps="arrival"),
+            [4.903325, 0, -9.80665],
+            [math.pi / 2, 0, 0],
+        ),
+        (json.dumps(NAMED).encode(), DeviceProfile(stamps="arrival"), [0.123, -0.057, 9.815], [0.015, -0.026, 0.035]),
+        (
+            b'{"AcX":8192,"AcY":0,"AcZ":-16384,"GyX":131,"GyY":-262,"GyZ":0}',
+            RAW,
+            [4.903325, 0, -9.80665],
+            [math.pi / 180, -math.pi / 90, 0],
+        ),
+    ],
+)
+def test_sketches_messages_of_one_sample(payload: bytes, profile: DeviceProfile, acc: Any, gyr: Any) -> None:
+    """Four shapes as sketches send them, each with the profile that it needs; the stamp is for the intake."""
+    block = decode("esp32", payload, profile)
+    np.testing.assert_allclose(block.acc_ms2, [acc])
+    np.testing.assert_allclose(block.gyr_rads, [gyr])
+    assert block.t_ns.tolist() == [0]
+
+
+def bike(*records: dict[str, Any]) -> bytes:
+    """The shape with units in its keys and several samples."""
+    return json.dumps({"attributes": {"channel": "imu"}, "data": list(records)}).encode()
+
+
+AXES_4 = {"acc_x_mps2": 0.5, "acc_y_mps2": 0, "acc_z_mps2": 9.5, "gyr_x_deg": 0, "gyr_y_deg": 180, "gyr_z_deg": 0}
+
+
+def test_units_in_keys_and_stamps_in_milliseconds_need_no_profile() -> None:
+    """Seconds with decimals are read exactly; several records are one block."""
+    records = [{"timestamp": 1570338716.748, "seq_num": 1, **AXES_4}, {"timestamp": 1570338716.768, **AXES_4}]
+    block = decode("esp32", bike(*records))
+    assert block.t_ns.tolist() == [1_570_338_716_748_000_000, 1_570_338_716_768_000_000]
+    np.testing.assert_allclose(block.acc_ms2, [[0.5, 0, 9.5]] * 2)
+    np.testing.assert_allclose(block.gyr_rads, [[0, math.pi, 0]] * 2)
+
+
+def test_instants_are_told_from_their_size_and_nothing_else_is() -> None:
+    """ms, us and ns since 1970 are taken; whole seconds, uptimes and texts are refused with what to set."""
+    for stamp in (1_570_338_716_748, 1_570_338_716_748_000, 1_570_338_716_748_000_000):
+        assert decode("esp32", bike({"timestamp": stamp, **AXES_4})).t_ns.tolist() == [1_570_338_716_748_000_000]
+    for stamp in (1_570_338_716, 123_456, "1570338716.748", True, None, 10**30, 10**5000):
+        text = message_of("esp32", bike({"timestamp": stamp, **AXES_4}) if stamp != 10**5000 else huge_stamp())
+        assert "stamps: arrival" in text or "be JSON" in text
+    assert decode("esp32", bike({"timestamp": 5, **AXES_4}), DeviceProfile(stamps="arrival")).t_ns.tolist() == [0]
+    two = bike({"timestamp": 5, **AXES_4}, {"timestamp": 6, **AXES_4})
+    assert reason_of("esp32", two, DeviceProfile(stamps="arrival")) == "stamp_invalid"
+
+
+def huge_stamp() -> bytes:
+    """More digits than Python takes for a number."""
+    return bike(AXES_4).replace(b'"acc_x', b'"timestamp": ' + b"1" * 5000 + b', "acc_x')
+
+
+@pytest.mark.parametrize(
+    ("payload", "profile", "reason", "remedy"),
+    [
+        (b'{"AcX":100,"AcY":0,"AcZ":16384}', RAW, "missing_gyro", "Send both sensors"),
+        (b'{"AcX":100,"AcY":0,"AcZ":16384,"GyX":1,"GyY":1,"GyZ":1}', SI_AT_ARRIVAL, "units_unknown", "acc_counts_per"),
+        (b'{"Ax":0,"Ay":0,"Az":1,"Gx":1,"Gy":1,"Gz":1}', DeviceProfile(stamps="arrival"), "units_unknown", "acc_unit"),
+        (b'{"Ax":0,"Ay":0,"Az":1,"Gx":1,"Gy":1,"Gz":1}', DeviceProfile("g", "deg/s"), "stamp_missing", "arrival"),
+        (b'{"Ax":0,"Ay":0,"Az":1,"Gx":1,"Gy":1}', RAW, "wrong_shape", "all three"),
+        (b'{"Ax":0,"Ay":0,"Az":1,"ax":0,"ay":0,"az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "duplicate_key", "one of them"),
+        (b'{"Ax":0,"Ay":"0","Az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "not_a_number", "numbers"),
+        (b'{"Ax":0,"Ay":1e400,"Az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "not_finite", "broken"),
+        (bike({"timestamp": 1570338716.748, "acc_x_mps2": 0.5}), DECLARED, "wrong_shape", "all three"),
+        (bike({"timestamp": 1570338716.748, "gyr_z_deg": 0.5}), DECLARED, "missing_acc", "both"),
+        (bike(AXES_4, {"acc_x_g": 0, "acc_y_g": 0, "acc_z_g": 1}), DECLARED, "unit_conflict", "sender"),
+        (bike(AXES_4), DeviceProfile("g", stamps="arrival"), "unit_conflict", "acc_unit"),
+        (bike(), DECLARED, "no_samples", "empty"),
+        (b'{"data": 3}', DECLARED, "wrong_shape", "documented"),
+        (json.dumps(NAMED).encode(), DECLARED, "stamp_invalid", "stamps: arrival"),
+    ],
+)
+def test_what_a_sketch_leaves_open_is_refused_with_what_to_do(
+    payload: bytes, profile: DeviceProfile, reason: str, remedy: str
+) -> None:
+    """Ambiguous messages name the line of the profile; partial records and mixed spellings are never filled in."""
+    assert reason_of("esp32", payload, profile) == reason
+    assert remedy in message_of("esp32", payload, profile)
+
+
+# ---- sparkplug_b
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def delimited(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def metric(name: str, value: float, t_ms: int | None = None, *, alias: int | None = None) -> bytes:
+    """A Double metric; field numbers of Sparkplug B: name 1, alias 2, timestamp 3, datatype 4, double_value 13."""
+    content = delimited(1, name.encode()) if name else b""
+    content += b"" if alias is None else varint(2 << 3) + varint(alias)
+    content += b"" if t_ms is None else varint(3 << 3) + varint(t_ms)
+    return delimited(2, content + varint(4 << 3) + varint(10) + varint(13 << 3 | 1) + struct.pack("<d", value))
+
+
+SIX = [f"imu/{sensor}/{axis}" for sensor in ("acc", "gyr") for axis in "xyz"]
+T_MS = 1_700_000_000_123
+SI = DeviceProfile("m/s2", "rad/s")
+
+
+def test_sparkplug_metrics_are_gathered_by_stamp() -> None:
+    """Payload timestamp 1, metrics 2, seq 3: two samples of six metrics, those of the second stamped one by one."""
+    payload = varint(1 << 3) + varint(T_MS)
+    payload += b"".join(metric(name, i + 0.5) for i, name in enumerate(SIX))
+    payload += metric("battery", 3.7) + varint(3 << 3) + varint(17)
+    payload += b"".join(metric(name, i - 2.5, T_MS + 20) for i, name in enumerate(SIX))
+    block = decode("sparkplug_b", payload, SI)
+    assert block.t_ns.tolist() == [T_MS * 10**6, (T_MS + 20) * 10**6]
+    assert block.acc_ms2.tolist() == [[0.5, 1.5, 2.5], [-2.5, -1.5, -0.5]]
+    assert block.gyr_rads.tolist() == [[3.5, 4.5, 5.5], [0.5, 1.5, 2.5]]
+
+
+def test_sparkplug_numbers_of_every_kind() -> None:
+    """int_value as Int16 -2, long_value as Int64 -3 in two's complement, float_value 0.25, UInt32 7, bytes by hand."""
+    names = [delimited(1, name.encode()) for name in SIX]
+    payload = bytes([0x08, 0x01])
+    for name, rest in zip(
+        names,
+        [
+            bytes([0x20, 2, 0x50, 0xFE, 0xFF, 0x03]),  # datatype 2, field 10: 0xFFFE
+            bytes([0x20, 4, 0x58, 0xFD, *[0xFF] * 8, 0x01]),  # datatype 4, field 11: 2^64 - 3
+            bytes([0x20, 9, 0x65, 0x00, 0x00, 0x80, 0x3E]),  # datatype 9, field 12: 0.25
+            bytes([0x20, 7, 0x50, 7]),
+            bytes([0x20, 3, 0x50, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]),  # datatype 3: -1
+            bytes([0x20, 10, 0x69, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F]),
+        ],
+        strict=True,
+    ):
+        payload += delimited(2, name + rest)
+    block = decode("sparkplug_b", payload, SI)
+    assert (block.acc_ms2.tolist(), block.gyr_rads.tolist()) == ([[-2, -3, 0.25]], [[7, -1, 1]])
+    assert block.t_ns.tolist() == [1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason", "remedy"),
+    [
+        (b"\x08\x01", "missing_acc", "Name them"),
+        (metric("", 1.0, 5, alias=3), "missing_acc", "by name"),
+        (b"".join(metric(name, 1.0) for name in SIX), "stamp_missing", "stamps: arrival"),
+        (b"".join(metric(name, 1.0, 5) for name in SIX[:3]), "missing_gyro", "Name them"),
+        (b"".join(metric(name, 1.0, 5) for name in SIX[:5]), "wrong_shape", "together"),
+        (b"".join(metric(name, 1.0, 5) for name in [*SIX, SIX[0]]), "duplicate_key", "its own timestamp"),
+        (b"".join(metric(name, 1.0, 5) for name in [*SIX, "other/acc/x"]), "duplicate_key", "one sensor"),
+        (b"".join(metric(name, math.nan, 5) for name in SIX), "not_finite", "broken"),
+        (delimited(2, delimited(1, b"acc/x") + bytes([0x18, 5, 0x38, 1])), "not_a_number", "Float or Double"),
+        (b"\x12\x7fabc", "invalid_binary", "codec"),
+        (b"\xff" * 11, "invalid_binary", "codec"),
+        (b"\x0b\x0c", "invalid_binary", "codec"),
+    ],
+)
+def test_sparkplug_messages_that_are_refused(payload: bytes, reason: str, remedy: str) -> None:
+    """Aliases without names, half samples, two sensors in one message, null metrics, broken protobuf."""
+    assert reason_of("sparkplug_b", payload, SI) == reason
+    assert remedy in message_of("sparkplug_b", payload, SI)
+
+
+def test_sparkplug_without_stamps_is_stamped_at_arrival_where_the_profile_says_so() -> None:
+    """One sample, no stamp anywhere."""
+    payload = b"".join(metric(name, 1.0) for name in SIX)
+    assert decode("sparkplug_b", payload, SI_AT_ARRIVAL).t_ns.tolist() == [0]

@@ -1,0 +1,105 @@
+// An ESP32 with an MPU-6050 that sends 50 samples a second as codec `compact`, numbered, on wearables/<DEVICE>/imu.
+//
+// Boards: esp32; libraries: PubSubClient. In the detector's configuration:
+//   inputs: [{pattern: "wearables/{device}/imu", codec: compact}]
+
+#include <Preferences.h>
+#include <PubSubClient.h>
+#include <WiFi.h>
+#include <Wire.h>
+#include <sys/time.h>
+
+#include "stream_occ_compact.h"
+
+const char* SSID = "change-me";
+const char* PASSPHRASE = "change-me";
+const char* BROKER = "192.168.1.10";
+const char* DEVICE = "w1";
+const char* TOPIC = "wearables/w1/imu";
+
+const uint8_t MPU = 0x68;
+const uint32_t PERIOD_US = 20000;                            // 50 Hz
+const int SAMPLES = 12;                                      // a message about every quarter of a second, 182 bytes
+const float ACC_SCALE = 9.80665f / 2048.0f;                  // +-16 g: falls reach more than the 2 g of power-on
+const float GYR_SCALE = 3.14159265f / 180.0f / 16.4f;        // +-2000 degrees a second
+
+WiFiClient network;
+PubSubClient mqtt(network);
+uint8_t buffer[stream_occ::message_bytes(SAMPLES)];
+stream_occ::CompactWriter message(buffer, sizeof buffer);
+uint32_t boot_number, seq = 0, next_us;
+
+void write_register(uint8_t address, uint8_t value) {
+  Wire.beginTransmission(MPU);
+  Wire.write(address);
+  Wire.write(value);
+  Wire.endTransmission();
+}
+
+int16_t read_word() {
+  const uint8_t high = Wire.read();
+  return static_cast<int16_t>(high << 8 | static_cast<uint8_t>(Wire.read()));
+}
+
+bool read_sample(int16_t acc[3], int16_t gyr[3]) {
+  Wire.beginTransmission(MPU);
+  Wire.write(0x3B);  // acceleration, temperature, rotation: 14 bytes, high byte first
+  Wire.endTransmission(false);
+  if (Wire.requestFrom(MPU, static_cast<uint8_t>(14)) != 14) return false;
+  for (int i = 0; i < 3; ++i) acc[i] = read_word();
+  read_word();
+  for (int i = 0; i < 3; ++i) gyr[i] = read_word();
+  return true;
+}
+
+int64_t now_ns() {
+  timeval now;
+  gettimeofday(&now, nullptr);
+  return static_cast<int64_t>(now.tv_sec) * 1000000000LL + static_cast<int64_t>(now.tv_usec) * 1000LL;
+}
+
+void send() {
+  if (message.samples() == 0) return;
+  mqtt.publish(TOPIC, buffer, message.end());
+  ++seq;  // a message that did not get out leaves a hole in the numbers
+  message.clear();
+}
+
+void setup() {
+  Preferences kept;  // counts starts, so that seq may begin at 0 again
+  kept.begin("stream_occ", false);
+  boot_number = kept.getUInt("boot", 0) + 1;
+  kept.putUInt("boot", boot_number);
+  kept.end();
+
+  Wire.begin();
+  Wire.setClock(400000);
+  write_register(0x6B, 0x01);  // wake up, clock of the gyroscope
+  write_register(0x1A, 0x03);  // low-pass at 44 Hz
+  write_register(0x1B, 0x18);  // +-2000 degrees a second
+  write_register(0x1C, 0x18);  // +-16 g
+
+  WiFi.begin(SSID, PASSPHRASE);
+  while (WiFi.status() != WL_CONNECTED) delay(100);
+  configTime(0, 0, "pool.ntp.org");
+  while (time(nullptr) < 1700000000) delay(100);  // no sample before the clock is right
+  mqtt.setServer(BROKER, 1883);
+  next_us = micros();
+}
+
+void loop() {
+  if (!mqtt.connected()) mqtt.connect(DEVICE);
+  mqtt.loop();
+  if (static_cast<int32_t>(micros() - next_us) < 0) return;
+  const bool is_late = static_cast<int32_t>(micros() - next_us) > 2 * static_cast<int32_t>(PERIOD_US);
+  next_us = is_late ? micros() + PERIOD_US : next_us + PERIOD_US;
+
+  int16_t acc[3], gyr[3];
+  if (!read_sample(acc, gyr) || is_late) {  // samples of a message follow each other: end it before the hole
+    send();
+    return;
+  }
+  if (message.samples() == 0) message.begin(boot_number, seq, now_ns(), 1e6f / PERIOD_US, ACC_SCALE, GYR_SCALE);
+  message.add(acc, gyr);
+  if (message.samples() == SAMPLES) send();
+}
