@@ -136,10 +136,14 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        text = ", ".join(f"{name} {item}" for name, item in value.items())
+        text = ", ".join(f"{name} {_six_digits(item)}" for name, item in value.items())
     else:
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = ", ".join(map(_six_digits, value)) if isinstance(value, list) else _six_digits(value)
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _six_digits(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _plain(text: str) -> str:

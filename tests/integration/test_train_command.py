@@ -64,6 +64,7 @@ def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFix
     assert run(["inspect", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "Not verified" in printed
+    assert " training hours 0.0249833 " in " ".join(printed.split())  # three times 29.98 s
     assert "fitted n_neighbors 1: 1 fitted theta max: 1.0, median: 1.0, min: 1.0" in " ".join(printed.split())
     digest = load_model(out).metadata["data_sha256"]
     assert digest in printed.replace("\n", "").replace(" ", "")  # folded, never cut
