@@ -216,6 +216,11 @@ def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_o
             f"the threshold went up: the highest score is {person}'s, at {instant(t_ns)}. If that was a fall, leave "
             "its recording out: a threshold above it misses such falls"
         )
+    if threshold < old.threshold and not claim.supported:
+        notes.append(
+            "the threshold went down on hours that do not support the budget: expect more alarms than before. --strict "
+            "sets one that they support, or none"
+        )
     if claim.n_people == 1:
         notes.append("one person: the figures are of this wearer on days like these, and say nothing of others")
     return notes

@@ -17,6 +17,9 @@ from stream_occ.training.data import ProgressReport, TrainingData
 PART_S = 60.0  # of one person's day, held out in turn
 
 
+CLEARLY_LOWER = 0.05  # share of the way from the median score to the threshold
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """Scores (n,) of normal windows by detectors that never saw their person (recording, part): `unit` says which.
@@ -59,19 +62,45 @@ def hold_out(
         return Evidence(unit, n_folds, scores, scores > own_threshold, activities), None
     claimed = None
     if config.threshold.rule == "budget":
-        threshold, claimed = _within_budget(data, config, scores)
+        threshold, claimed = _within_budget(data, config, scores, notes)
     else:
         threshold = quantile_threshold(scores, config.threshold.reject_share)
     return Evidence(unit, n_folds, scores, scores > threshold, activities, claimed), threshold
 
 
-def _within_budget(data: TrainingData, config: TrainingConfig, scores: FloatArray) -> tuple[float, Claim]:
-    """The lowest threshold whose alarms on held-out windows, as the service would raise them, fit the budget."""
+def _within_budget(
+    data: TrainingData, config: TrainingConfig, scores: FloatArray, notes: list[str]
+) -> tuple[float, Claim]:
+    """The lowest threshold whose alarms on held-out windows, as the service would raise them, fit the budget.
+
+    A note says where one person decides it.
+    """
     per_day, policy = config.threshold.max_false_alarms_per_day, EventPolicy()
     watched = watched_recordings(data, scores, config.window_s)
     n_allowed = alarms_within(per_day, sum(one.hours for one in watched))
     threshold = lowest_threshold(watched, policy, n_allowed)
+    notes += _decided_by_one(data, watched, threshold, policy, per_day)
     return threshold, claim(watched, threshold, policy, per_day)
+
+
+def _decided_by_one(
+    data: TrainingData, watched: list[Watched], threshold: float, policy: EventPolicy, per_day: float
+) -> list[str]:
+    """A note where the threshold lies at one person's window, and clearly lower without that person."""
+    numbers = np.unique(data.recording).tolist()
+    deciding = [number for number, one in zip(numbers, watched, strict=True) if threshold in one.scores]
+    others = [one for one in watched if one.person != data.recordings[deciding[0]].person]
+    if len(deciding) > 1 or not others:
+        return []
+    without = lowest_threshold(others, policy, alarms_within(per_day, sum(one.hours for one in others)))
+    median = float(np.median(np.concatenate([one.scores for one in watched])))
+    if threshold - without < CLEARLY_LOWER * (threshold - median):
+        return []
+    return [
+        f"one moment of {data.recordings[deciding[0]].name} decides the threshold of {threshold:.4g}; without that "
+        f"person it would be {without:.4g}, and fewer falls would be missed. See whether it is normal activity, worn "
+        "as usual"
+    ]
 
 
 def watched_recordings(data: TrainingData, scores: FloatArray, window_s: float) -> list[Watched]:
