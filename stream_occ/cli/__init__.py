@@ -93,6 +93,8 @@ def _debugging() -> bool:
 
 
 def _fail(line: str, code: int) -> int:
+    """Names and values of others stand in the line: none may break it, or steer the terminal."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
     sys.stderr.write(f"{PROGRAM}: {line}\n")
     return code
 

@@ -323,7 +323,7 @@ def digest_samples(block: SampleBlock) -> str:
 def hash_recording(hasher: hashlib._Hash, recording: Recording) -> None:
     """Name and samples, little-endian: the same data in the same order give the same hash on every machine."""
     block = recording.block
-    hasher.update(f"{recording.name}\n{len(block)}\n".encode())
+    hasher.update(f"{recording.name}\n{len(block)}\n".encode(errors="surrogateescape"))  # any bytes may name a file
     hasher.update(np.ascontiguousarray(block.t_ns, dtype="<i8").tobytes())
     hasher.update(np.ascontiguousarray(block.acc_ms2, dtype="<f8").tobytes())
     hasher.update(np.ascontiguousarray(block.gyr_rads, dtype="<f8").tobytes())

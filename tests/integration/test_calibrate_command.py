@@ -227,3 +227,13 @@ def test_files_and_rows_that_could_not_be_read_are_told(
     assert "must hold normal activity; got none (left out: " in told
     assert "passed over: " in told
     assert "must be at most 1000 bytes" in told
+
+
+def test_file_whose_name_is_no_utf_8_is_read(work: Path) -> None:
+    """Linux lets any bytes name a file."""
+    folder = work / "days\udcff"
+    (work / "days").rename(folder)
+    (folder / "bert_walk.csv").rename(folder / "bert\udcff.csv")
+    args = ["--from", "csv", "--data", str(folder), "--max-false-alarms-per-day", "1", "--json", str(work / "r.json")]
+    assert run(["calibrate", "--model", str(work / "model.occ"), *args]) == 0
+    assert json.loads((work / "r.json").read_text())["n_recordings"] == 4

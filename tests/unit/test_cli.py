@@ -157,6 +157,15 @@ class TestCommands:
         """The line says where, what must hold, what came and what to do; the class decides the code."""
         assert output(capsys, "echo-it", "--fail", fail) == (code, "", line)
 
+    def test_names_of_others_neither_break_the_line_nor_steer_the_terminal(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Control characters, line ends and odd bytes are shown as what they are."""
+        assert run(["a\nb\x1b[2J\u202ec\udcff"]) == 2
+        line = capsys.readouterr().err
+        assert "'a\\nb\\x1b[2J\\u202ec\\udcff'" in line.replace("\\\\", "\\")
+        assert line.removesuffix("\n").isprintable()
+
     def test_missing_extra_is_named_with_its_install_line(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The base install has no scikit-learn: whoever trains is told what to install."""
         line = "stream-occ: this needs the extra 'train': pip install '.[train]' in a copy of the repository\n"
