@@ -213,8 +213,8 @@ def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_o
     if threshold > old.threshold:
         person, t_ns = evidence.highest()
         notes.append(
-            f"the threshold went up: the highest score is {person}'s, at {instant(t_ns)}. If that was a fall, leave "
-            "its recording out: a threshold above it misses such falls"
+            f"the threshold went up: the highest score is that of {person!r}, at {instant(t_ns)}. If that was a fall, "
+            "leave its recording out: a threshold above it misses such falls"
         )
     if threshold < old.threshold and not claim.supported:
         notes.append(

@@ -173,7 +173,7 @@ def test_the_model_is_not_written_over(work: Path, capsys: pytest.CaptureFixture
 def test_what_lifts_the_threshold_is_named(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A fall that nobody labelled: whose it is, and when, so that it can be left out."""
     assert calibrate(work, 1) == 0
-    assert "Note: the threshold went up: the highest score is bert's, at " in capsys.readouterr().out
+    assert "Note: the threshold went up: the highest score is that of 'bert', at " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
