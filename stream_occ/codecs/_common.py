@@ -42,6 +42,7 @@ REASONS: dict[str, str] = {
     "invalid_json": "the text is not JSON, or not one JSON object",
     "invalid_csv": "the text is not the documented CSV",
     "invalid_binary": "the bytes are not the documented binary format",
+    "library_missing": "a library that the message needs is not installed",
     "checksum_wrong": "the message was damaged on its way: its check sum does not fit",
     "duplicate_key": "a key or column comes twice",
     "too_deep": "brackets nested deeper than any message needs",
@@ -211,6 +212,39 @@ def regular_stamps(t0_ns: int, rate_hz: object, n: int, device_id: str) -> IntAr
     return stamps
 
 
+def spread(
+    t_ns: IntArray, counts: Sequence[int], rate_hz: float | None, device_id: str, *, is_last: bool = False
+) -> IntArray:
+    """A stamp for every sample of batches that have one each: of their first samples, or of their last ones.
+
+    The others are 1 / rate_hz apart, or less where the next batch (the one before) would be reached otherwise: batches
+    that are in order stay so.
+    """
+    if rate_hz is None:
+        if all(n == 1 for n in counts):
+            return t_ns
+        refuse(
+            device_id,
+            "rate_invalid",
+            "say how far samples with one stamp are apart",
+            "no rate",
+            "Set nominal_rate_hz in the profile of the input",
+        )
+    period_ns = NS_PER_S / rate_hz
+    sizes = np.asarray(counts)
+    room_ns = np.diff(t_ns, append=t_ns[-1:]) if not is_last else np.diff(t_ns, prepend=t_ns[:1])
+    fits = np.where(room_ns > 0, room_ns / sizes, np.inf)
+    steps = np.minimum(period_ns, fits).repeat(sizes)
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    k = np.arange(int(sizes.sum())) - first
+    if is_last:
+        k = k - (sizes.repeat(sizes) - 1)
+    stamps: IntArray = t_ns.repeat(sizes) + np.rint(k * steps).astype(np.int64)
+    if stamps.min() < 0 or stamps.max() >= MAX_STAMP_NS:
+        refuse(device_id, "stamp_invalid", "have stamps from 0 to 2^62 ns", "others", "Check the device's clock")
+    return stamps
+
+
 _NUMBER_TYPES = {int, float}
 
 
@@ -314,6 +348,8 @@ def whole_or_apart(blocks: Sequence[SensorBlock], device_id: str) -> list[Sample
 
 def exact_rows(rows: Sequence[Sequence[Any]], sensor: str, device_id: str) -> FloatArray:
     """Rows of three numbers, Decimals among them, as float64 (n, 3); what `number_rows` refuses is refused."""
+    if any(isinstance(value, Decimal) and not value.is_finite() for row in rows for value in row):
+        refuse(device_id, "not_finite", f"have finite numbers in {sensor}", "others", "Leave broken samples out")
     floats = [[float(value) if isinstance(value, Decimal) else value for value in row] for row in rows]
     return number_rows(floats, sensor, len(floats), device_id)
 
