@@ -70,6 +70,13 @@ WITMOTION = b"time,ts_iso,ax,ay,az,wx,wy,wz,roll\n" + b"".join(
     for k, stamp in enumerate(["1700000000.0", "1700000000.0", "1700000000.012", "1700000000.012", "1700000000.1"])
 )
 
+WRIST: Reading = {
+    "name": "wrist motion",
+    "time": T_NS,
+    "values": {f"{stem}{axis}": 0.0 for stem in ("acceleration", "gravity", "rotationRate") for axis in "XYZ"}
+    | {"accelerationX": 0.5, "gravityZ": -1},
+}
+
 MESSAGES: dict[str, bytes] = {
     "sensor-logger": sensor_logger(
         reading("accelerometer", 0, 0.5, 1, 0), reading("gravity", 0, 0, 0, 9.75), reading("gyroscope", 0, 1, 2, 3)

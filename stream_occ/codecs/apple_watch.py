@@ -7,7 +7,8 @@ neither, so the profile must. What the app pushes live is for the codec `sensor_
 
 from __future__ import annotations
 
-from stream_occ.codecs._common import check_sign, refuse, to_sensor_block, whole_ns, whole_or_apart
+from stream_occ.codecs._common import refuse, to_sensor_block, whole_ns
+from stream_occ.codecs._sensors import check_sign, whole_or_apart
 from stream_occ.codecs._table import column_names, stamp_cell, table_lines, table_rows, three_columns
 from stream_occ.samples import DeviceProfile, SampleBlock, Sensor, SensorBlock
 

@@ -17,17 +17,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stream_occ.codecs._common import (
-    MAX_STAMP_NS,
-    check_count,
-    number_rows,
-    refuse,
-    spread,
-    to_sensor_block,
-    whole_ns,
-    whole_or_apart,
-)
+from stream_occ.codecs._common import MAX_STAMP_NS, check_count, number_rows, refuse, to_sensor_block, whole_ns
 from stream_occ.codecs._json_text import json_text, parse_object
+from stream_occ.codecs._sensors import spread, whole_or_apart
 from stream_occ.samples import DeviceProfile, SampleBlock, Sensor, SensorBlock
 
 _ARRAYS: dict[str, Sensor] = {"ArrayAcc": "acc", "ArrayGyro": "gyr"}

@@ -22,14 +22,13 @@ import numpy as np
 from stream_occ.codecs._common import (
     MAX_STAMP_NS,
     check_count,
-    exact_rows,
     refuse,
     refuse_without_gravity,
     to_sensor_block,
     whole_ns,
-    whole_or_apart,
 )
 from stream_occ.codecs._json_text import json_text, parse_object
+from stream_occ.codecs._sensors import exact_rows, whole_or_apart
 from stream_occ.codecs._table import column_names, stamp_cell, table_lines, table_rows, three_columns
 from stream_occ.samples import NS_PER_S, DeviceProfile, IntArray, SampleBlock, Sensor, SensorBlock
 

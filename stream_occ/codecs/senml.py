@@ -19,17 +19,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from stream_occ.codecs._common import (
-    MAX_SAMPLES,
-    check_count,
-    check_size,
-    exact_rows,
-    refuse,
-    to_sensor_block,
-    whole_ns,
-    whole_or_apart,
-)
+from stream_occ.codecs._common import MAX_SAMPLES, check_count, check_size, refuse, to_sensor_block, whole_ns
 from stream_occ.codecs._json_text import json_text, parse_json
+from stream_occ.codecs._sensors import exact_rows, whole_or_apart
 from stream_occ.samples import NS_PER_S, DeviceProfile, SampleBlock, Sensor, SensorBlock
 
 RELATIVE_BELOW_S = 2**28  # RFC 8428, 4.5.3

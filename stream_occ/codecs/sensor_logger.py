@@ -17,16 +17,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stream_occ.codecs._common import (
-    check_count,
-    check_sign,
-    exact_rows,
-    refuse,
-    to_sensor_block,
-    whole_ns,
-    whole_or_apart,
-)
+from stream_occ.codecs._common import check_count, refuse, to_sensor_block, whole_ns
 from stream_occ.codecs._json_text import json_text, parse_json
+from stream_occ.codecs._sensors import check_sign, exact_rows, whole_or_apart
 from stream_occ.codecs._table import stamp_cell, value_cell
 from stream_occ.samples import DeviceProfile, SampleBlock, Sensor, SensorBlock
 

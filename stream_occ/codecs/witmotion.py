@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_occ.codecs._common import refuse, spread, to_block, whole_ns
+from stream_occ.codecs._common import refuse, to_block, whole_ns
+from stream_occ.codecs._sensors import spread
 from stream_occ.codecs._table import column_names, stamp_cell, table_lines, table_rows, three_columns
 from stream_occ.samples import DeviceProfile, SampleBlock
 

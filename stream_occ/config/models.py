@@ -142,9 +142,10 @@ class InputConfig(Section):
     @field_validator("codec")
     @classmethod
     def _known(cls, codec: str) -> str:
-        if codec not in codec_names():
+        name = codec.replace("_", "-")  # as the file is called
+        if name not in codec_names():
             raise ValueError(f"be one of {', '.join(codec_names())}|Name a codec of this list")
-        return codec
+        return name
 
     @property
     def topic_filter(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from stream_occ.codecs import load_codec
 from stream_occ.codecs.senml import _records, resolved
+from stream_occ.config import load_config
 from stream_occ.errors import PayloadError
 from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
@@ -27,11 +29,13 @@ from tests.app_payloads import (
     SHIMMER,
     T_NS,
     WITMOTION,
+    WRIST,
     reading,
     senml,
     sensor_logger,
 )
 
+REPO = Path(__file__).resolve().parents[2]
 DECLARED = DeviceProfile()
 ANDROID = DeviceProfile(acc_sign=1)
 IOS = DeviceProfile(acc_sign=-1)
@@ -120,11 +124,9 @@ def test_what_depends_on_phone_and_settings_is_asked_for() -> None:
 
 def test_a_watch_sends_whole_samples_and_no_phone_beside_it() -> None:
     """`wrist motion` holds all sensors in one reading: (0.5 + 0, 0, -1) g turned round."""
-    values = {f"{stem}{axis}": 0.0 for stem in ("acceleration", "gravity", "rotationRate") for axis in "XYZ"}
-    wrist = {"name": "wrist motion", "time": T_NS, "values": values | {"accelerationX": 0.5, "gravityZ": -1}}
-    block = block_of("sensor-logger", sensor_logger(wrist), DeviceProfile(acc_unit="g", acc_sign=-1))
+    block = block_of("sensor-logger", sensor_logger(WRIST), DeviceProfile(acc_unit="g", acc_sign=-1))
     assert block.acc_ms2.tolist() == [[-0.5 * G, 0, G]]
-    both = sensor_logger(wrist, reading("gyroscope", 0, 0, 0, 0))
+    both = sensor_logger(WRIST, reading("gyroscope", 0, 0, 0, 0))
     assert refusal("sensor-logger", both, IOS)[0] == "bad_field"
 
 
@@ -515,3 +517,25 @@ def test_axes_are_turned_in_every_format(codec: str) -> None:
     turned = block_of(codec, MESSAGES[codec], DeviceProfile(**told, axes=("y", "-x", "z")))
     for mine, theirs in ((plain.acc_ms2, turned.acc_ms2), (plain.gyr_rads, turned.gyr_rads)):
         np.testing.assert_array_equal(theirs, np.stack([mine[:, 1], -mine[:, 0], mine[:, 2]], axis=1))
+
+
+def examples() -> list[tuple[str, str]]:
+    """(language, text) of every example in docs/codecs.md."""
+    return re.findall(r"```(\w+)\n(.*?)```", (REPO / "docs" / "codecs.md").read_text(), re.DOTALL)
+
+
+def test_examples_of_the_documentation_work(tmp_path: Path) -> None:
+    """Every configuration loads, each codec has one, and what it configures takes a message of its device."""
+    shown = Counter[str]()
+    for language, text in examples():
+        if language == "json":
+            assert len(block_of("senml", text.encode())) == 1
+            continue
+        file = tmp_path / "ward.yaml"
+        file.write_text(text)
+        for entry in load_config(file, {}).inputs:
+            shown[entry.codec] += 1
+            is_watch = entry.codec == "sensor-logger" and entry.pattern.startswith("watches/")
+            message = sensor_logger(WRIST) if is_watch else MESSAGES[entry.codec]
+            assert blocks_of(entry.codec, message, entry.device_profile)
+    assert set(shown) == set(MESSAGES)
