@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from simulators.faults import Disturb
 from stream_occ.codecs import Codec
 from stream_occ.errors import UsageError
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
@@ -188,12 +189,14 @@ def replay(
     pause_s: float = PAUSE_S,
     start_ns: int | None = None,
     clock: Clock | None = None,
+    fault: Callable[[], Disturb] | None = None,
     on_progress: Callable[[ReplayReport, Due], None] | None = None,
 ) -> ReplayReport:
     """Publishes recordings as devices would, each message when it is due; speed inf does not wait at all.
 
-    start_ns: stamp of every device's first sample, by default the present. Between messages it sleeps. Ends when
-    all is played, when the clock says so, or with what `publish` raises.
+    start_ns: stamp of every device's first sample, by default the present. fault: put into each device's messages, see
+    `simulators.faults`. Between messages it sleeps. Ends when all is played, when the clock says so, or with what
+    `publish` raises.
     """
     if not speed > 0:
         raise UsageError("speed", "be above 0", repr(speed), "1 is real time")
@@ -202,6 +205,7 @@ def replay(
     began_ns = clock.now_ns() if start_ns is None else start_ns
     began_s = clock.now_s()
     last: dict[str, Placed] = {}
+    disturb: dict[str, Disturb] = {}
     newest_ns = began_ns
     for due in schedule(streams, start_ns=began_ns, batch_s=batch_s, pause_s=pause_s, is_looped=is_looped):
         ahead_s = due.due_s / speed - (clock.now_s() - began_s)
@@ -213,12 +217,17 @@ def replay(
             last[due.device_id] = due.placed
             report.placed.append(due.placed)
             report.n_recordings += 1
-        payload = codec.encode(due.block)
+        block = due.block
+        if fault is not None:
+            block = disturb.setdefault(due.device_id, fault())(block)
+        if len(block) == 0:
+            continue
+        payload = codec.encode(block)
         publish(due.device_id, payload)
         report.n_messages += 1
-        report.n_samples += len(due.block)
+        report.n_samples += len(block)
         report.n_bytes += len(payload)
-        newest_ns = max(newest_ns, int(due.block.t_ns.max()))
+        newest_ns = max(newest_ns, int(block.t_ns.max()))
         report.ahead_s = (newest_ns - clock.now_ns()) / NS_PER_S
         if on_progress is not None:
             on_progress(report, due)

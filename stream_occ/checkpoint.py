@@ -16,11 +16,12 @@ import numpy as np
 from stream_occ.errors import DataError
 from stream_occ.events import EventState, OpenAlert
 from stream_occ.pipeline import DeviceState, PipelineState, RestState
+from stream_occ.quality import HoldState, QualityState
 from stream_occ.resampling import ResamplerState, StreamCounters
 from stream_occ.samples import Decision
 from stream_occ.windowing import CutterState
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
@@ -32,6 +33,8 @@ _CLASSES: dict[str, type[Any]] = {
         EventState,
         OpenAlert,
         RestState,
+        QualityState,
+        HoldState,
         Decision,
     )
 }

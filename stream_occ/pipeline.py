@@ -14,9 +14,9 @@ import numpy as np
 
 from stream_occ.events import Command, EventPolicy, EventState, Observation, Refusal, command, push, tick
 from stream_occ.motion import direction_of, motion
-from stream_occ.quality import rest_fault, rest_magnitude_ms2
+from stream_occ.quality import QualityState, Signs, is_moving, rest_fault, rest_magnitude_ms2, watch
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
+from stream_occ.samples import NS_PER_S, Alert, BoolArray, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, concatenate, push_chunk
 
@@ -25,6 +25,7 @@ HOLD_NS = 10 * NS_PER_S  # then samples that waited elsewhere come first, before
 MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
 STEADY_NS = 60 * NS_PER_S  # a stream as far behind for so long is not a backlog: its clock is wrong
 STEADY_WITHIN_NS = 30 * NS_PER_S
+_CLEAN = Signs()
 REST_WINDOWS_FOR_FAULT = 3  # windows at rest that must agree before a fault is named or taken back
 
 
@@ -49,6 +50,7 @@ class DeviceState:
     cutter: CutterState = field(default_factory=CutterState)
     events: EventState = field(default_factory=EventState)
     rest: RestState = field(default_factory=RestState)
+    quality: QualityState = field(default_factory=QualityState)
     n_windows: int = 0
     n_unscorable: int = 0
     last: Decision | None = None
@@ -82,7 +84,7 @@ class DeviceState:
     @property
     def faults(self) -> tuple[str, ...]:
         """Named faults of the sensor that hold now."""
-        return () if self.rest.fault is None else (self.rest.fault,)
+        return self.quality.faults if self.rest.fault is None else (self.rest.fault, *self.quality.faults)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,13 +126,13 @@ class PipelineState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """One window: what the engine is to see of it, its features x (d,), score, |a| at rest, whether nothing changes."""
+    """One window: what the engine is to see of it, its features x (d,), score, |a| at rest, signs of a bad sensor."""
 
     seen: Observation
     x: FloatArray
     score: float
     rest_ms2: float
-    is_stuck: bool
+    signs: Signs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,9 +205,9 @@ class Pipeline:
         for name, rows in rows_of.items():
             devices[name] = devices[name].seen(int(batch.t_end_ns[rows[-1]]), now_ns)
         oldest_ns = {name: devices[name].oldest_live_ns(now_ns, self.policy.live_within_s) for name in rows_of}
-        seen, is_stuck = self._look(batch, oldest_ns)
+        seen, signs = self._look(batch, oldest_ns)
         for name, rows in rows_of.items():
-            looks = [_Look(seen[i], X[i], float(scores[i]), float(rest[i]), is_stuck[i]) for i in rows]
+            looks = [_Look(seen[i], X[i], float(scores[i]), float(rest[i]), signs[i]) for i in rows]
             devices[name], made, changes = self._decide(devices[name], looks)
             decisions += made
             alerts += changes
@@ -228,8 +230,8 @@ class Pipeline:
         scores[finite] = self.model.score_features(X[finite])
         return X, scores
 
-    def _look(self, batch: WindowBatch, oldest_ns: Mapping[str, int]) -> tuple[list[Observation], list[bool]]:
-        """What each window shows apart from its score, and whether its sensor is stuck; oldest_ns: of what is live."""
+    def _look(self, batch: WindowBatch, oldest_ns: Mapping[str, int]) -> tuple[list[Observation], list[Signs]]:
+        """What each window shows apart from its score, of the wearer and of the sensor; oldest_ns: of what is live."""
         found = motion(batch)
         still = found.is_still(self.policy.motion_limits).tolist()
         motionless, before, after = found.is_motionless.tolist(), found.gravity_before, found.gravity_after
@@ -247,22 +249,25 @@ class Pipeline:
                 t_start_ns=t_start_ns,
             )
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
-        ], found.is_stuck.tolist()
+        ], _signs(batch, found.is_stuck)
 
     def _decide(self, device: DeviceState, looks: Sequence[_Look]) -> tuple[DeviceState, list[Decision], list[Alert]]:
         """One device's windows, in order, through its event engine.
 
-        No verdict where features are not finite, and no normal one while the sensor is stuck or a fault of it holds:
+        No verdict where features are not finite, and no normal one while a fault of the sensor holds:
         such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
         flagged. A flagged window outside of alerts, which may begin one, says in what it is odd.
         """
-        model, events, rest_state, last = self.model, device.events, device.rest, device.last
+        model, events, last = self.model, device.events, device.last
+        rest_state, quality = device.rest, device.quality
         decisions: list[Decision] = []
         alerts: list[Alert] = []
         for look in looks:
             seen, score = look.seen, look.score
-            rest_state = _watch_rest(rest_state, look.rest_ms2)
-            is_broken = look.is_stuck or rest_state.fault is not None
+            quality = watch(quality, look.signs)
+            if not quality.faults:  # what is stuck has no gravity to be measured
+                rest_state = _watch_rest(rest_state, look.rest_ms2)
+            is_broken = bool(quality.faults) or rest_state.fault is not None
             if not (np.isnan(score) or (is_broken and score <= model.threshold)):
                 label: Label = "outlier" if score > model.threshold else "normal"
                 odd = model.explain(look.x) if label == "outlier" and events.state == "normal" else ()
@@ -272,16 +277,24 @@ class Pipeline:
             events, changes = push(events, seen, self.policy)
             alerts += changes
         n_windows, n_unscorable = device.n_windows + len(looks), device.n_unscorable + len(looks) - len(decisions)
-        device = replace(
-            device, events=events, rest=rest_state, n_windows=n_windows, n_unscorable=n_unscorable, last=last
-        )
-        return device, decisions, alerts
+        counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, last=last)
+        return replace(counted, events=events, rest=rest_state, quality=quality), decisions, alerts
 
 
 def _arrived_earlier(device: DeviceState, by_ns: int) -> DeviceState:
     if device.seen_ns is None:
         return device
     return replace(device, seen_ns=(device.seen_ns[0], device.seen_ns[1] - by_ns))
+
+
+def _signs(batch: WindowBatch, is_stuck: BoolArray) -> list[Signs]:
+    """What each window shows of its sensor."""
+    signs = [_CLEAN] * len(batch)
+    held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held
+    rows = np.flatnonzero((held != 0) | is_stuck)
+    for i, moves in zip(rows.tolist(), is_moving(batch.signals[rows]).tolist(), strict=True):
+        signs[i] = Signs(int(held[i]), moves, bool(is_stuck[i]))
+    return signs
 
 
 def _watch_rest(state: RestState, magnitude_ms2: float) -> RestState:

@@ -34,7 +34,7 @@ UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_s
 NO_VERDICT = frozenset(
     {"blind_model", "rate_too_low", "no_data"}
 )  # with these a window below the threshold is not normal
-FAULTY_SAMPLES = ("gap", "clock_reset", "late", "unscorable")  # doubled and interpolated samples are everyday
+EVERYDAY = frozenset({"duplicate", "interpolated"})  # odd samples that are counted and are no fault
 
 
 class Reporter:
@@ -173,7 +173,7 @@ class Reporter:
     ) -> set[str]:
         if state is not None:
             for name, n in _odd_samples(state).items():
-                if name in FAULTY_SAMPLES and n > record.odd_samples.get(name, 0):
+                if name not in EVERYDAY and n > record.odd_samples.get(name, 0):
                     record.fault_seen_s[name] = now_s
                 record.odd_samples[name] = n
         horizon_s = now_s - self._output.fault_hold_s
@@ -210,7 +210,8 @@ def _flags(state: DeviceState | None, now_ns: int) -> dict[str, Any]:
 def _odd_samples(state: DeviceState) -> dict[str, int]:
     counters = state.resampler.counters
     names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
-    return {**{name: getattr(counters, name) for name in names}, "unscorable": state.n_unscorable}
+    odd = {name: getattr(counters, name) for name in names}
+    return odd | {"unscorable": state.n_unscorable} | state.quality.counts
 
 
 def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
+from stream_occ.quality import HoldState, held_signals
 from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock, Window
 
+_NO_HELD: IntArray = np.empty(0, dtype=np.int64)
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
 
 
@@ -20,13 +22,15 @@ class WindowBatch:
     """n windows of equal length and rate, of any devices.
 
     device_ids: n names; t_start_ns: int64 (n,); signals: float64 (n, 6, m), rows acc x, y, z (m/s2), gyr x, y, z
-    (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch.
+    (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
+    (n,), bit r is set where signal r kept one value for long (`quality.held_signals`); None: nobody has looked.
     """
 
     device_ids: tuple[str, ...]
     t_start_ns: IntArray
     rate_hz: float
     signals: FloatArray
+    held: IntArray | None = None
 
     def __len__(self) -> int:
         return int(self.signals.shape[0])
@@ -85,13 +89,16 @@ class WindowShape:
 class CutterState:
     """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on.
 
-    `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it.
+    `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it;
+    held: int64 (n,), which of the unfiltered signals are held at each grid sample.
     """
 
     first: int = 0
     next_start: int = 0
     signals: FloatArray = field(default_factory=lambda: _NO_SIGNALS)
     filter_state: FloatArray | None = None
+    held: IntArray = field(default_factory=lambda: _NO_HELD)
+    hold: HoldState = field(default_factory=HoldState)
 
 
 def push_chunk(
@@ -107,6 +114,8 @@ def push_chunk(
     values, filter_state = chunk.values, state.filter_state
     if sos is not None and filter_state is not None:
         values, filter_state = sos_filter(sos, values, filter_state)
+    hold, held = held_signals(state.hold, chunk.values, rate_hz=shape.rate_hz)
+    held = np.concatenate([state.held, held])
     signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
     first, start = state.first, state.next_start
     end = first + signals.shape[1]
@@ -118,11 +127,15 @@ def push_chunk(
     else:
         cut = np.empty((0, 6, shape.n_samples))
     t_start_ns = chunk.anchor_t_ns + grid_offset_ns(starts, shape.rate_hz)
-    batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut)
+    is_held = np.zeros(n_windows, dtype=np.int64)
+    if n_windows and held.any():
+        marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
+        is_held = np.bitwise_or.reduce(marks, axis=1)
+    batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held)
     next_start = start + n_windows * shape.n_hop
     keep_from = min(next_start, end)
     tail = signals[:, keep_from - first :].copy()
-    return CutterState(keep_from, next_start, tail, filter_state), batch
+    return CutterState(keep_from, next_start, tail, filter_state, held[keep_from - first :].copy(), hold), batch
 
 
 def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBatch:
@@ -137,6 +150,7 @@ def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBat
         np.concatenate([batch.t_start_ns for batch in batches]),
         shape.rate_hz,
         np.concatenate([batch.signals for batch in batches]),
+        np.concatenate([np.zeros(len(b), dtype=np.int64) if b.held is None else b.held for b in batches]),
     )
 
 

@@ -21,6 +21,7 @@ EXAMPLES = (
     "stream-occ replay --dataset mobifall --data mobifall.zip --device anna --people 2 --activities FOL,WAL --speed 20",
     "stream-occ replay --dataset weda-fall --data weda-fall.zip --device 'watch-{person}' --falls --host broker.lan",
     "stream-occ replay --synthetic 3 --minutes 30 --fall-count 4 --speed 20 --json truth.json",
+    "stream-occ replay --dataset mobifall --data mobifall.zip --people 2 --activities WAL --fault stuck:3",
 )
 TOLD_AHEAD_S = 1.0
 
@@ -62,6 +63,10 @@ def command(
         str, typer.Option("--topic", metavar="PATTERN", help="Where to publish; {device} is the device's id.")
     ] = "wearables/{device}/imu",
     codec: Annotated[str, typer.Option("--codec", help="How messages are written.")] = "json",
+    fault: Annotated[
+        str | None,
+        typer.Option("--fault", metavar="NAME[:VALUE]", help="Put a fault into what is sent: docs/quality.md."),
+    ] = None,
     json_path: JsonOption = None,
 ) -> int:
     """Publish recordings with their own timing, QoS 1, one connection for all devices.
@@ -75,6 +80,7 @@ def command(
     import time
 
     from simulators import replay as player
+    from simulators.faults import load_fault
     from simulators.publisher import Publisher, check_device_id, check_topic
     from simulators.sources import SYNTHETIC_RATE_HZ, Choice
     from stream_occ.cli import EXIT_INTERRUPTED, EXIT_OK
@@ -88,6 +94,7 @@ def command(
     unused = [{"pattern": topic, "codec": codec, "profile": "declared"}]  # a configuration must name an input
     settings = adjusted_config(config, mqtt={"host": host, "port": port}, inputs=unused if config is None else None)
     log_to_stderr("warning")
+    disturb = None if fault is None else load_fault(fault)
     encoder = load_codec(codec)
     if not hasattr(encoder, "encode"):
         raise UsageError("--codec", "be one that can be sent", codec, "Replay as json, csv, msgpack, cbor or compact")
@@ -111,6 +118,7 @@ def command(
                 batch_s=batch_s,
                 pause_s=pause_s if synthetic is None else 1.0 / SYNTHETIC_RATE_HZ,
                 clock=player.WallClock(stop),
+                fault=disturb,
                 on_progress=lambda _, due: report("Replaying (s)", int(due.due_s), 0 if loop else int(total_s)),
             )
     _tell(result, time.monotonic() - began_s, json_path)

@@ -72,7 +72,11 @@ class Bench:
         k = np.arange(first, first + n)
         acc = np.tile([20.0 if knock else 0.0, 9.8 if lying else 0.0, 0.0 if lying else 9.8], (n, 1))
         acc[:, 2] += (0.05 if lying else 2.0) * np.sin(2 * np.pi * 2.0 * k / 50.0)
-        block = SampleBlock(device, T0_NS + k * (NS_PER_S // hz), acc, np.zeros((n, 3)))
+        gyr = np.zeros((n, 3))
+        for phase, noise in ((2, 0.001), (12, -0.001)):  # where no window ends, and of mean 0: scores stay whole
+            acc[k % 20 == phase] += noise
+            gyr[k % 20 == phase] += noise
+        block = SampleBlock(device, T0_NS + k * (NS_PER_S // hz), acc, gyr)
         assert self.deliver(f"wearables/{device}/imu", JSON.encode(block))
 
     def fall(self) -> None:

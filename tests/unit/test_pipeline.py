@@ -19,7 +19,10 @@ def worn(device_id, n=100, acc_x=0.0, acc_z=9.81, start_ms=0):
     """A still device at 50 Hz for n samples, with the noise that a sensor has."""
     acc = np.tile([acc_x, 0.0, acc_z], (n, 1))
     acc[:, 1] += 0.01 * (-1.0) ** np.arange(n)
-    return SampleBlock(device_id, (start_ms + np.arange(n) * 20) * MS, acc, np.zeros((n, 3)))
+    gyr = np.zeros((n, 3))
+    acc[2::10] += 0.001  # no window ends there, so that scores are whole
+    gyr[2::10] += 0.001
+    return SampleBlock(device_id, (start_ms + np.arange(n) * 20) * MS, acc, gyr)
 
 
 def moving(device_id, n=100, start_ms=0):
@@ -324,11 +327,11 @@ def test_wearer_who_lies_still_after_the_fall_is_seen():
         b"",
         b"{}",
         b"[1",
-        b'{"format_version":3,"state":{"class":"os.system","fields":{}}}',
+        b'{"format_version":4,"state":{"class":"os.system","fields":{}}}',
         b"\xff",
         b"[" * 100_000,
-        b'{"format_version":3,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
-        b'{"format_version":3,"state":3}',
+        b'{"format_version":4,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
+        b'{"format_version":4,"state":3}',
     ],
 )
 def test_foreign_checkpoint_is_refused_in_one_line(data):
@@ -340,5 +343,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 3; got 2"):
+    with pytest.raises(DataError, match="format version 4; got 2"):
         load_state(b'{"format_version":2}')

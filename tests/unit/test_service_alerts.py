@@ -260,7 +260,7 @@ def test_waveform_of_a_pending_alert_is_published_only_where_wanted(is_wanted: b
         t_end_ns = message["t0_ns"] + 19 * 20_000_000
         assert (values.shape, t_end_ns) == ((20, 6), event["t_ns"])
         k = np.arange(20) + (message["t0_ns"] - T0_NS) // (NS_PER_S // 50)
-        np.testing.assert_array_equal(values[:, 0], np.where(k >= 100, 20.0, 0.0).astype("f4"))
+        np.testing.assert_allclose(values[:, 0], np.where(k >= 100, 20.0, 0.0), atol=0.0011)  # the bench's noise
 
 
 def test_in_what_the_first_window_is_odd_stays_with_the_alert(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,42 @@
+"""Faults of sensors, clocks and links, put into what a simulated device sends: one file a fault, found by its name.
+
+A fault's module has `DEFAULT`, its strength where none is given, and `start(value)`, which gives a function of one
+device's messages, called with each in turn: what it returns is sent in its place, and nothing where that is empty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from stream_occ.errors import UsageError
+from stream_occ.plugins import load_plugin, plugin_names
+from stream_occ.samples import SampleBlock
+
+Disturb = Callable[[SampleBlock], SampleBlock]
+
+FAMILY = "simulators.faults"
+
+
+def fault_names() -> tuple[str, ...]:
+    """All faults, sorted.
+
+    >>> "stuck" in fault_names()
+    True
+    """
+    return plugin_names(FAMILY)
+
+
+def load_fault(text: str) -> Callable[[], Disturb]:
+    """What starts the fault NAME or NAME:VALUE for one device; raises UsageError for a name or value that is none."""
+    name, _, given = text.partition(":")
+    module: Any = load_plugin(FAMILY, name, kind="--fault", error=UsageError)
+    try:
+        value = float(given) if given else float(module.DEFAULT)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"--fault {name}", "have a number behind the colon", repr(given), f"Write {name} alone")
+    start: Callable[[float], Disturb] = module.start
+    return lambda: start(value)

@@ -1,0 +1,114 @@
+"""Each fault that a simulator can put into a MobiFall replay gets its own name in the state, and no other.
+
+The recordings go through the whole service, message by message, and every state message is read; what the same replay
+shows undisturbed is what else may be there.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulators.faults import fault_names, load_fault
+from simulators.replay import schedule
+from stream_occ.datasets import open_dataset
+from stream_occ.errors import UsageError
+from stream_occ.samples import NS_PER_S, Recording, SampleBlock
+from tests.unit.service_bench import JSON, T0_NS, Bench
+from tests.unit.toy_model import toy_model
+
+LENGTH_S = 40.0
+ACTIVITIES = ("STD", "WAL", "FOL")
+COSTS_VERDICTS = {"unscorable", "not_scored"}
+# A fault of the simulator, the activity in which it shows, its name in the state, and whether it costs verdicts.
+EXPECTED: tuple[tuple[str, str, str, bool], ...] = (
+    ("stuck:0", "WAL", "acc_stuck", True),
+    ("stuck:1", "FOL", "acc_stuck", True),
+    ("stuck:4", "WAL", "gyr_stuck", True),
+    ("stuck:6", "WAL", "stuck", True),
+)
+
+
+@pytest.fixture(scope="module")
+def recordings(shared_data: Path) -> dict[str, Recording]:
+    """One trial of a person by activity, at most LENGTH_S of it."""
+    found: dict[str, Recording] = {}
+    with open_dataset("mobifall", shared_data / "mobifall.zip", variant=None) as source:
+        for one in source.iter_recordings():
+            if one.subject == "2" and one.activity in ACTIVITIES and one.activity not in found:
+                block = one.block
+                kept = block.t_ns < block.t_ns[0] + round(LENGTH_S * NS_PER_S)
+                found[one.activity] = Recording(
+                    *(getattr(one, name) for name in ("dataset", "subject", "activity", "trial", "is_fall")),
+                    None,
+                    one.placement,
+                    SampleBlock("w1", block.t_ns[kept], block.acc_ms2[kept], block.gyr_rads[kept]),
+                )
+    return found
+
+
+def played(recording: Recording, fault: str | None, **sections: Any) -> Bench:
+    """The service once the recording has been replayed to it, each message when it is due."""
+    bench = Bench(toy_model(threshold=1e6, window_s=3.0, hop_s=0.5), **sections)
+    disturb = None if fault is None else load_fault(fault)()
+    for due in schedule({"w1": [recording]}, start_ns=T0_NS):
+        block = due.block if disturb is None else disturb(due.block)
+        bench.now_s = due.due_s
+        if len(block):
+            assert bench.deliver("wearables/w1/imu", JSON.encode(block))
+        bench.run()
+    return bench
+
+
+def named(bench: Bench) -> set[str]:
+    """All faults that any state message has named."""
+    return {name for state in bench.link.of("stream_occ/w1/state") for name in state["faults"]}
+
+
+@pytest.mark.parametrize(("fault", "activity", "name", "is_costly"), EXPECTED)
+def test_fault_gets_its_name_and_no_other(
+    recordings: dict[str, Recording], fault: str, activity: str, name: str, is_costly: bool
+) -> None:
+    """Beyond what the undisturbed replay shows; what costs verdicts leaves no window of its own that is normal."""
+    before, bench = named(played(recordings[activity], None)), played(recordings[activity], fault)
+    assert not before & (COSTS_VERDICTS | {name})
+    assert named(bench) - before - COSTS_VERDICTS == {name}
+    counters = bench.state()["counters"]
+    assert counters[name] > 0
+    assert counters.get("unscorable", 0) == (counters[name] if is_costly else 0)
+
+
+@pytest.mark.parametrize("activity", ACTIVITIES)
+def test_undisturbed_replay_shows_little(recordings: dict[str, Recording], activity: str) -> None:
+    """A recording that is as it should be has no fault of the sensor."""
+    assert named(played(recordings[activity], None)) <= {"no_data", "gap", "late", "rate_too_low"}
+
+
+def test_every_fault_is_tried() -> None:
+    """A new file among the simulators' faults needs its row here."""
+    assert {fault.partition(":")[0] for fault, *_ in EXPECTED} == set(fault_names())
+
+
+@pytest.mark.parametrize("text", ["stuk", "stuck:x", "stuck:nan", "_private", ""])
+def test_unknown_fault_is_refused_in_one_line(text: str) -> None:
+    """With what would have been right."""
+    with pytest.raises(UsageError, match=r"--fault"):
+        load_fault(text)
+
+
+@pytest.mark.parametrize("fault", fault_names())
+def test_fault_is_the_same_however_messages_are_cut(fault: str) -> None:
+    """One message or many: the device sends the same samples."""
+    rng = np.random.default_rng(0)
+    t_ns = T0_NS + np.arange(2000) * (NS_PER_S // 50)
+    whole = SampleBlock("w1", t_ns, rng.normal(0, 9, (2000, 3)), rng.normal(0, 2, (2000, 3)))
+    once, parts = load_fault(fault)()(whole), []
+    disturb = load_fault(fault)()
+    for a, b in pairwise([0, 1, 13, 500, 501, 2000]):
+        parts.append(disturb(SampleBlock("w1", t_ns[a:b], whole.acc_ms2[a:b], whole.gyr_rads[a:b])))
+    for name in ("t_ns", "acc_ms2", "gyr_rads"):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(once, name))
