@@ -6,6 +6,8 @@
     mute, unmute   {"by": "anna", "minutes": 30}; unmute without minutes
     feedback       {"verdict": "false_alarm", "alert_id": "0d6c...", "by": "anna"}
 
+A program's receipt, set/received {"alert_id": ..., "seq": 3, "receiver": "ward"}, is no act: see stream_occ.outbox.
+
 Retained commands are refused, since a broker repeats them at every start, and so are those whose `t` is too far from
 the wall clock. `t` does nothing else: a command acts when it comes. Every refusal is counted with its reason.
 """
@@ -20,7 +22,7 @@ from pydantic import ValidationError
 from stream_occ.alert_types import Command, CommandKind
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
-from stream_occ.messages import COMMANDS, CommandMessage, Topics, is_device_id
+from stream_occ.messages import COMMANDS, CommandMessage, ReceiptMessage, Topics, is_device_id
 from stream_occ.samples import NS_PER_S
 
 log = logging.getLogger("stream_occ.commands")
@@ -56,6 +58,26 @@ class CommandDesk:
             self._intake.refuse_command(reason, message.topic, device_id, detail)
             return None
         return device_id, command
+
+    def take_receipt(self, message: Received) -> tuple[str, ReceiptMessage] | None:
+        """The device and the receipt; None where it is refused. The device may be forgotten by now."""
+        self._intake.n_messages += 1
+        device_id, _ = self._topics.command_of(message.topic)
+        reason, detail, receipt = "command_invalid", "", None
+        if message.is_retained:
+            reason = "retained"
+        elif message.n_bytes > MAX_COMMAND_BYTES:
+            reason = "payload_too_large"
+        else:
+            try:
+                receipt = ReceiptMessage.model_validate_json(message.payload)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False)[0]
+                detail = f"{'.'.join(map(str, first['loc']))!r:.80}: {first['msg']:.80}"
+        if receipt is None:
+            self._intake.refuse_command(reason, message.topic, device_id, detail)
+            return None
+        return device_id, receipt
 
     def _parse(self, kind: CommandKind, payload: bytes, now_ns: int) -> tuple[str, str, Command | None]:
         """Reason and detail of a refusal, or the command."""

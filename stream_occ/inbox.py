@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+Outcome = Literal["taken", "unheard", "refused"]
+"""What the broker says of a message of QoS 1: it has it, has it and nobody is subscribed, or does not want it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,17 @@ class Link(Protocol):
     def has_room(self) -> bool:
         """True while `publish` can take a message of QoS 1."""
 
-    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
-        """Hands a message over; False where it was dropped (counted)."""
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int,
+        is_retained: bool,
+        on_done: Callable[[Outcome], None] | None = None,
+    ) -> bool:
+        """Hands a message over; False where it was dropped (counted). on_done: called, by any thread, when the broker
+        has answered."""
 
 
 class Inbox:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stream_occ.config import Config
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert
-from stream_occ.store import SavedDevice, Store, StoreLimits, Told
+from stream_occ.store import Key, OutboxRow, SavedDevice, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
 
@@ -37,6 +37,7 @@ class Keeper:
         self._due_s = 0.0
         self._saved: dict[str, tuple[DeviceState, float]] = {}  # the state as it was written, and when
         self._unsaved: list[Told] = []
+        self._settled: dict[Key, frozenset[str] | None] = {}
         self._changed: set[str] = set()
         self._forgotten: set[str] = set()
         self._n_failed = 0
@@ -50,6 +51,10 @@ class Keeper:
         """What was saved; raises DataError where it is damaged."""
         return {} if self._store is None else self._store.devices()
 
+    def outbox(self) -> list[OutboxRow]:
+        """Told changes that wait for receivers, the oldest first."""
+        return [] if self._store is None else self._store.outbox()
+
     def waveform(self, alert_id: str) -> tuple[int, Waveform] | None:
         """The latest signals kept for an alert."""
         try:
@@ -58,9 +63,15 @@ class Keeper:
             log.warning("signals of alert %s cannot be read: %s", alert_id, error)
             return None
 
-    def note(self, told: Sequence[Told], changed: Iterable[str] = ()) -> None:
-        """What the next `save` writes whether or not it is due: changes of alerts, and devices changed otherwise."""
+    def note(
+        self,
+        told: Sequence[Told],
+        changed: Iterable[str] = (),
+        settled: Mapping[Key, frozenset[str] | None] | None = None,
+    ) -> None:
+        """What the next `save` writes whether or not it is due: changes of alerts, who has them, devices changed."""
         if self._store is not None:
+            self._settled.update(settled or {})
             self._unsaved += told
             del self._unsaved[:-MAX_UNSAVED]
             self._changed |= {each.alert.device_id for each in told} | set(changed)
@@ -74,7 +85,7 @@ class Keeper:
 
     def is_due(self, now_s: float) -> bool:
         """True where `save` has something to do: what is noted, or an interval that is over."""
-        is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten)
+        is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten or self._settled)
         return self._store is not None and (is_urgent or now_s >= self._due_s)
 
     def save(self, devices: Mapping[str, Standing], *, now_s: float, now_ns: int, is_last: bool = False) -> None:
@@ -87,12 +98,12 @@ class Keeper:
             names |= {name for name, (_, alert) in devices.items() if alert is not None}
             names |= set(self._quiet_due(devices, now_s)[:MAX_QUIET_SAVES])
         names = {name for name in names if name not in self._saved or self._saved[name][0] is not devices[name][0]}
-        if not (names or self._unsaved or self._forgotten):
+        if not (names or self._unsaved or self._forgotten or self._settled):
             return
         states = {name: devices[name] for name in sorted(names)}
         try:
             self._store.forget(self._forgotten - devices.keys())
-            self._store.save(states, self._unsaved, model_id=self._model_id, now_ns=now_ns)
+            self._store.save(states, self._unsaved, model_id=self._model_id, now_ns=now_ns, settled=self._settled)
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error)
             return
@@ -100,6 +111,7 @@ class Keeper:
             log.warning("state is kept again in %s", self._store.path)
         self._n_failed = 0
         self._unsaved.clear()
+        self._settled.clear()
         self._changed.clear()
         self._forgotten.clear()
         self._saved.update({name: (standing[0], now_s) for name, standing in states.items()})

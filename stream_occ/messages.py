@@ -45,6 +45,7 @@ COMMAND_REASONS: dict[str, str] = {
     "command_invalid": "neither empty nor PRESS nor a JSON object of the documented keys, or a key that does not fit",
     "command_expired": "its t is further from the wall clock than limits.max_command_age_s",
     "unknown_device": "a command for a device that never sent anything",
+    "unknown_receiver": "a receipt of a receiver that is not listed in receivers",
     "no_open_alert": "there is no alert that the command could mean",
     "other_alert": "its alert_id is not that of the open alert",
     "not_in_this_state": "the alert is in a state in which the command changes nothing",
@@ -199,6 +200,16 @@ class CommandMessage(BaseModel):
             raise ValueError("verdict: belongs to feedback, which needs it")
 
 
+class ReceiptMessage(BaseModel):
+    """<prefix>/<device>/set/received: a receiver has a change of an alert; it is not sent to it again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    alert_id: Annotated[str, Field(min_length=1, max_length=64)]
+    seq: Count = Field(description="of this change alone: earlier ones need receipts of their own")
+    receiver: Annotated[str, Field(min_length=1, max_length=64, description="as listed in `receivers`")]
+
+
 MESSAGES: dict[str, type[Message]] = {
     "state": StateMessage,
     "event": EventMessage,
@@ -263,6 +274,10 @@ class Topics:
     def command(self, device_id: str, kind: str) -> str:
         """A person's act."""
         return f"{self.prefix}/{device_id}/set/{kind}"
+
+    def is_receipt(self, topic: str) -> bool:
+        """True for <prefix>/<device>/set/received."""
+        return self.command_of(topic)[1] == "received"
 
     @property
     def commands_filter(self) -> str:

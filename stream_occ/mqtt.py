@@ -21,7 +21,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -29,9 +29,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from stream_occ.errors import ConfigError, ServiceError
-from stream_occ.inbox import Received
-from stream_occ.mqtt_options import Birth, MqttOptions, Subscription
+from stream_occ.errors import ServiceError
+from stream_occ.inbox import Outcome, Received
+from stream_occ.mqtt_options import Birth, MqttOptions, Subscription, named, set_tls
 
 __all__ = ["Birth", "MqttLink", "MqttOptions", "Subscription"]
 
@@ -46,6 +46,12 @@ TAKEOVER_WINDOW_S = 60.0
 STABLE_S = 10.0  # a connection that lasts less is no reason to connect faster after the next loss
 SHORT_CONNECTIONS_UNTIL_HINT = 3
 MAX_READS = 100  # packets read in one round, before writing has its turn
+
+
+class _Pending(NamedTuple):
+    topic: str
+    qos: int
+    on_done: Callable[[Outcome], None] | None
 
 
 class MqttLink:
@@ -69,8 +75,8 @@ class MqttLink:
         self._subscriptions = tuple(subscriptions)
         self._birth = birth
         self._on_ready = on_ready
-        self._pending: dict[int, tuple[str, int]] = {}  # mid -> topic, QoS: handed over, not yet out or acknowledged
-        self._early: set[int] = set()  # mids whose on_publish came before publish() returned
+        self._pending: dict[int, _Pending] = {}  # by mid: handed over, not yet out or acknowledged
+        self._early: dict[int, Outcome] = {}  # by mid: on_publish came before publish() returned
         self._n_received = 0
         self._lock = threading.Lock()
         self._accepted = threading.Event()
@@ -117,7 +123,15 @@ class MqttLink:
         """Messages handed over that are neither sent (QoS 0) nor acknowledged."""
         return len(self._pending)
 
-    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int,
+        is_retained: bool,
+        on_done: Callable[[Outcome], None] | None = None,
+    ) -> bool:
         """Hands a message over; QoS 0 is dropped while there is no broker, QoS 1 waits; drops are counted by reason."""
         if not self.has_room:
             return self._drop("outgoing_queue_full", topic)
@@ -130,10 +144,11 @@ class MqttLink:
             return self._drop("outgoing_queue_full", topic)
         # The client calls on_publish with a lock of its own held, so ours must not be held around its publish().
         with self._lock:
-            if info.mid in self._early:
-                self._early.remove(info.mid)
-            else:
-                self._pending[info.mid] = (topic, qos)
+            outcome = self._early.pop(info.mid, None)
+            if outcome is None:
+                self._pending[info.mid] = _Pending(topic, qos, on_done)
+        if outcome is not None and on_done is not None:
+            on_done(outcome)
         self._wake()
         return True
 
@@ -170,7 +185,7 @@ class MqttLink:
                     if self.is_connected and time.monotonic() - self._connecting_since_s > STABLE_S:
                         delay_s = self._options.reconnect_min_s
             except Exception as error:  # whatever it is, the thread must live: without it nothing is heard any more
-                log.warning("broker %s:%d: %s", self._options.host, self._options.port, _named(error))
+                log.warning("broker %s:%d: %s", self._options.host, self._options.port, named(error))
             if not self._stopping.is_set():
                 self._accepted.clear()
                 self._stopping.wait(delay_s * random.uniform(0.5, 1.0))
@@ -225,7 +240,7 @@ class MqttLink:
                 self._client.disconnect()
                 self._client.loop_write()
         except Exception as error:
-            log.debug("disconnect: %s", _named(error))
+            log.debug("disconnect: %s", named(error))
         self._accepted.clear()
 
     # ---- callbacks, all in the network thread
@@ -245,7 +260,7 @@ class MqttLink:
         if options.username is not None:
             client.username_pw_set(options.username, options.password)
         if options.use_tls:
-            _set_tls(client, options)
+            set_tls(client, options)
         if self._birth is not None:
             client.will_set(self._birth.topic, self._birth.offline, qos=1, retain=True)
         client.on_connect = _guarded(self._on_connect)
@@ -261,7 +276,7 @@ class MqttLink:
             log.warning("broker %s:%d refused us: %s", self._options.host, self._options.port, reason)
             return
         with self._lock:  # QoS 0 messages of the earlier connection are gone
-            for mid in [mid for mid, (_topic, qos) in self._pending.items() if qos == 0]:
+            for mid in [mid for mid, entry in self._pending.items() if entry.qos == 0]:
                 del self._pending[mid]
         self.n_connects += 1
         self._accepted.set()
@@ -321,13 +336,18 @@ class MqttLink:
             self._deliver(received)
 
     def _on_publish(self, _: Any, __: Any, mid: int, reason: ReasonCode, ___: Any) -> None:
+        is_unheard = reason.value == NO_MATCHING_SUBSCRIBERS
+        outcome: Outcome = "refused" if reason.is_failure else "unheard" if is_unheard else "taken"
         with self._lock:
-            topic, _qos = self._pending.pop(mid, ("", 0))
-            if not topic:
-                self._early.add(mid)
+            entry = self._pending.pop(mid, None)
+            if entry is None:
+                self._early[mid] = outcome
+        topic = "" if entry is None else entry.topic
+        if entry is not None and entry.on_done is not None:
+            entry.on_done(outcome)
         if reason.is_failure:
             self._drop("refused_by_broker", topic)
-        elif reason.value == NO_MATCHING_SUBSCRIBERS and topic.endswith(("/event", "/alert")):
+        elif is_unheard and topic.endswith(("/event", "/alert")):
             self.n_unheard += 1
             if self.n_unheard & (self.n_unheard - 1) == 0:
                 log.warning("nobody is subscribed to %s (%d alerts and events unheard so far)", topic, self.n_unheard)
@@ -358,25 +378,7 @@ def _guarded(callback: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def _set_tls(client: paho.Client, options: MqttOptions) -> None:
-    files = [None if path is None else str(path) for path in (options.ca_file, options.cert_file, options.key_file)]
-    try:
-        client.tls_set(ca_certs=files[0], certfile=files[1], keyfile=files[2])
-    except (OSError, ValueError) as error:
-        shown = ", ".join(file for file in files if file is not None)
-        raise ConfigError(
-            "mqtt.tls",
-            "name certificates in PEM format and their key",
-            f"{shown} ({_named(error)})",
-            "Correct the files",
-        ) from error
-
-
 def _drain_pipe(descriptor: int) -> None:
     with contextlib.suppress(BlockingIOError):
         while os.read(descriptor, 4096):
             pass
-
-
-def _named(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

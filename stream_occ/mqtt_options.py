@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from stream_occ.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,23 @@ class Birth:
     topic: str
     online: bytes = b"online"
     offline: bytes = b"offline"
+
+
+def set_tls(client: Any, options: MqttOptions) -> None:
+    """Has the MQTT client use TLS; raises ConfigError for files that are no certificates."""
+    files = [None if path is None else str(path) for path in (options.ca_file, options.cert_file, options.key_file)]
+    try:
+        client.tls_set(ca_certs=files[0], certfile=files[1], keyfile=files[2])
+    except (OSError, ValueError) as error:
+        shown = ", ".join(file for file in files if file is not None)
+        raise ConfigError(
+            "mqtt.tls",
+            "name certificates in PEM format and their key",
+            f"{shown} ({named(error)})",
+            "Correct the files",
+        ) from error
+
+
+def named(error: Exception) -> str:
+    """The error in one line, with its class."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -16,7 +16,6 @@ from stream_occ.messages import (
     StateMessage,
     Topics,
     alert_message,
-    event_message,
     instant,
     score_message,
     waveform_message,
@@ -28,7 +27,7 @@ from stream_occ.scoring import Model
 log = logging.getLogger("stream_occ.reporting")
 
 RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
-MAX_UNSENT = 1000  # events and alerts of a device that wait for room in the outgoing queue; then the oldest go
+MAX_UNSENT = 1000  # alerts and waveforms of a device that wait for room in the outgoing queue; then the oldest go
 RETAINED = frozenset({"pending", "alarm", "acknowledged"})
 UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_suspected: false` leaves out
 NO_VERDICT = frozenset(
@@ -56,12 +55,13 @@ class Reporter:
                 payload = score_message(decision).to_payload()
                 self._link.publish(self._topics.score(decision.device_id), payload, qos=0, is_retained=False)
 
+    def is_event(self, alert: Alert, before: Alert | None) -> bool:
+        """True for a change that is told as an event too; before: the open alert as it was."""
+        is_unconfirmed = alert.state in UNCONFIRMED and (before is None or before.state not in RETAINED)
+        return self._output.publish_suspected or not is_unconfirmed
+
     def alert(self, alert: Alert, record: DeviceRecord) -> None:
-        """A change of an alert: the event, and the retained alert, emptied where it is closed."""
-        is_unconfirmed = alert.state in UNCONFIRMED and not record.is_alert_retained
-        if self._output.publish_suspected or not is_unconfirmed:
-            payload = event_message(alert).to_payload()
-            record.unsent.append((self._topics.event(alert.device_id), payload, False))
+        """A change of an alert: the retained alert, emptied where it is closed; the event is the outbox's matter."""
         if alert.state in RETAINED:
             payload = alert_message(alert).to_payload()
             record.unsent.append((self._topics.alert(alert.device_id), payload, True))
@@ -129,7 +129,7 @@ class Reporter:
         self._retained(self._topics.counters, message.to_payload())
 
     def _send(self, record: DeviceRecord) -> None:
-        """Hands events and alerts over in their order; what the link has no room for waits for the next slice."""
+        """Hands alerts over in their order; what the link has no room for waits for the next slice."""
         while record.unsent and self._link.has_room:
             topic, payload, is_retained = record.unsent.pop(0)
             self._link.publish(topic, payload, qos=1, is_retained=is_retained)

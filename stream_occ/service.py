@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -19,10 +20,11 @@ from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
 from stream_occ.drift import DriftPolicy, DriftWatch
 from stream_occ.events import EventPolicy
-from stream_occ.inbox import Inbox, Link
+from stream_occ.inbox import Inbox, Link, Received
 from stream_occ.intake import Intake
 from stream_occ.keeping import Keeper
 from stream_occ.messages import CountersMessage, Topics, instant
+from stream_occ.outbox import Outbox
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
@@ -80,11 +82,15 @@ class Service:
         )
         self._desk = CommandDesk(self.topics, self.intake, max_age_s=config.limits.max_command_age_s)
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
+        self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
+        self._outbox.restore(self._keeper.outbox())
+        self._outbox_full = (0, -math.inf)  # how many changes were dropped, and when it was last seen
         has_waveforms = config.output.publish_waveform or (config.state.enabled and config.state.keep_waveforms > 0)
         signals = Signals(model.window_s, model.rate_hz, reorder_s=config.stream.reorder_s)
         self._signals = signals if has_waveforms else None
         self._state = self._restored()
         self._interval_s = config.output.state_interval_s
+        self._fault_hold_s = config.output.fault_hold_s
         self._started = instant(self._clock.wall_ns())
         self._counters_due_s = 0.0
         self._forget_due_s = 0.0
@@ -105,6 +111,7 @@ class Service:
         now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
         decisions: list[Decision] = []
         told: list[Alert] = []
+        self._outbox.take_outcomes(now_s)
         for work in self._work(now_ns, now_s):
             if isinstance(work, tuple):
                 told += self._act(*work)
@@ -115,6 +122,7 @@ class Service:
         self.n_windows += len(decisions)
         self._note(told, now_ns)
         self._keep(now_ns, now_s)
+        self._outbox.send(now_s)
         for alert in told:  # kept before it is told, and told before anything that may fail: it is not said again
             self._reporter.alert(alert, self.intake.devices[alert.device_id])
             log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
@@ -138,13 +146,14 @@ class Service:
     def counters(self) -> CountersMessage:
         """What happened to messages so far."""
         refused = self.intake.refused + Counter({"queue_full": self._inbox.n_refused})
+        dropped = {"outbox_full": self._outbox.n_dropped} if self._outbox.n_dropped else {}
         return CountersMessage(
             started=self._started,
             devices=len(self.intake.devices),
             messages=self.intake.n_messages + self._inbox.n_refused,
             windows=self.n_windows,
             refused=dict(sorted(refused.items())),
-            dropped=dict(sorted(dict(self.dropped).items())),  # a copy: the network thread counts
+            dropped=dict(sorted((dict(self.dropped) | dropped).items())),  # a copy: the network thread counts
             queue=len(self._inbox),
             connects=self.n_connects(),
         )
@@ -158,6 +167,9 @@ class Service:
         for message in self._inbox.drain(SLICE_BYTES):
             if not self.topics.is_command(message.topic):
                 blocks += self.intake.accept(message, now_ns=now_ns, now_s=now_s)
+                continue
+            if self.topics.is_receipt(message.topic):
+                self._receive(message)
                 continue
             taken = self._desk.take(message, now_ns)
             if taken is not None:
@@ -194,11 +206,21 @@ class Service:
         self._acted.add(device_id)
         return alerts
 
+    def _receive(self, message: Received) -> None:
+        """A receiver's word that it has a change."""
+        taken = self._desk.take_receipt(message)
+        reason = None if taken is None else self._outbox.receive(*taken)
+        if taken is not None and reason is not None:
+            self.intake.refuse_command(reason, message.topic, taken[0])
+
     def _note(self, told: Sequence[Alert], now_ns: int) -> None:
         """What belongs to told changes: the open alert of each device, and its signals."""
         changes: list[Told] = []
         for alert in told:
             record = self.intake.devices[alert.device_id]
+            waits = self._reporter.is_event(alert, record.open_alert)
+            if waits:
+                self._outbox.add(alert)
             record.open_alert = alert if alert.state in OPEN_ALERT_STATES else None
             if alert.seq == 0:
                 record.waveform = None
@@ -208,8 +230,8 @@ class Service:
                 waveform = self._signals.cut(alert.device_id, alert.t_ns)
                 if waveform is not None and (is_burst or record.waveform is None):
                     record.waveform = (alert.seq, waveform)
-            changes.append(Told(alert, now_ns, waveform))
-        self._keeper.note(changes, self._acted)
+            changes.append(Told(alert, now_ns, waveform, waits))
+        self._keeper.note(changes, self._acted, self._outbox.settled())
         self._acted.clear()
         if self._signals is not None:
             self._signals.trim()
@@ -224,6 +246,9 @@ class Service:
             }
             self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last)
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
+        if self._outbox.n_dropped > self._outbox_full[0]:
+            self._outbox_full = self._outbox.n_dropped, now_s
+        self._reporter.set_fault("event_dropped", is_set=now_s - self._outbox_full[1] < self._fault_hold_s)
 
     def _restored(self) -> PipelineState:
         """The state that was kept; the model's own parts only where it was the same model."""

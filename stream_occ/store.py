@@ -7,6 +7,7 @@
     alerts     alert_id, seq, device_id, t_ns (device's clock), told_ns (ours), state, content (JSON of the change)
     waveforms  alert_id, seq, device_id, t0_ns, rate_hz, signals (float32 little-endian, n rows of acc x, y, z in m/s2
                and gyr x, y, z in rad/s)
+    outbox     alert_id, seq, content, received (JSON list): told changes that some receiver does not have yet
 
 What is written is on the disk when `save` returns (write-ahead log, synchronous FULL). Others may read the file while
 the service runs. A file that is damaged or not ours is refused and never touched.
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -41,6 +42,10 @@ log = logging.getLogger("stream_occ.store")
 SCHEMA_VERSION = 1
 HEADER_BYTES = 100  # of an SQLite file
 APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
+_OUTBOX = """
+CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL,
+                                   content TEXT NOT NULL, received TEXT NOT NULL, UNIQUE (alert_id, seq));
+"""  # not in files of the first versions, which know nothing of it and leave it alone
 _SCHEMA = f"""
 CREATE TABLE devices (device_id TEXT PRIMARY KEY, model_id TEXT NOT NULL, format_version INTEGER NOT NULL,
                       saved_ns INTEGER NOT NULL, state BLOB NOT NULL, open_alert TEXT) WITHOUT ROWID;
@@ -94,11 +99,23 @@ class SavedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A change of an alert as it is told, and the signals of its window where there are any."""
+    """A change of an alert as it is told, and the signals of its window where there are any; waits: for receivers."""
 
     alert: Alert
     told_ns: int
     waveform: Waveform | None = None
+    waits: bool = False
+
+
+Key = tuple[str, int]
+"""alert_id and seq of a change."""
+
+
+class OutboxRow(NamedTuple):
+    """A change that waits, and the receivers that have it already."""
+
+    alert: Alert
+    received: frozenset[str] = frozenset()
 
 
 class Store:
@@ -147,8 +164,12 @@ class Store:
         *,
         model_id: str,
         now_ns: int,
+        settled: Mapping[Key, frozenset[str] | None] | None = None,
     ) -> None:
-        """Writes states with their open alerts, and told changes, as one transaction; a change told before is kept."""
+        """Writes states with their open alerts, and told changes, as one transaction; a change told before is kept.
+
+        settled: who has a change that waits; None: it waits no more.
+        """
         states = [
             (name, model_id, FORMAT_VERSION, now_ns, dump_state(PipelineState({name: state})), _json_or_none(alert))
             for name, (state, alert) in devices.items()
@@ -158,6 +179,9 @@ class Store:
             for each in told
             for a in (each.alert,)
         ]
+        waiting = [(each.alert.alert_id, each.alert.seq, alert_json(each.alert)) for each in told if each.waits]
+        gone = [key for key, received in (settled or {}).items() if received is None]
+        received = [(json.dumps(sorted(names)), *key) for key, names in (settled or {}).items() if names is not None]
         signals = [
             (each.alert.alert_id, each.alert.seq, each.alert.device_id, w.t0_ns, w.rate_hz, each.told_ns, w.to_bytes())
             for each in told
@@ -175,8 +199,25 @@ class Store:
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 signals,
             )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO outbox (alert_id, seq, content, received) VALUES (?, ?, ?, '[]')", waiting
+            )
+            self._db.executemany("DELETE FROM outbox WHERE alert_id = ? AND seq = ?", gone)
+            self._db.executemany("UPDATE outbox SET received = ? WHERE alert_id = ? AND seq = ?", received)
             if told:
                 self._trim(now_ns)
+
+    def outbox(self) -> list[OutboxRow]:
+        """Told changes that wait for receivers, the oldest first; one that cannot be read is left out and logged."""
+        found: list[OutboxRow] = []
+        for alert_id, seq, content, received in self._db.execute(
+            "SELECT alert_id, seq, content, received FROM outbox ORDER BY id"
+        ):
+            try:
+                found.append(OutboxRow(alert_of(content), frozenset(map(str, json.loads(received)))))
+            except (ValueError, TypeError) as error:
+                log.error("%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error)
+        return found
 
     def forget(self, device_ids: Iterable[str]) -> None:
         """Takes devices' states out; their history stays."""
@@ -207,6 +248,7 @@ class Store:
                 raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", _REMEDY)
             if (problem := self._pragma("quick_check(1)")) != "ok":
                 raise _damaged(self.path, problem)
+            self._db.executescript(_OUTBOX)
             self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
         except sqlite3.OperationalError:
             raise  # full, read-only, locked: the disk's trouble, not the file's

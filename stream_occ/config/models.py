@@ -239,6 +239,7 @@ class StateConfig(Section):
     keep_days: float = Field(default=90.0, gt=0, le=36_500)
     keep_changes: int = Field(default=100_000, ge=100, le=100_000_000)
     keep_waveforms: int = Field(default=10_000, ge=0, le=10_000_000)
+    outbox_changes: int = Field(default=10_000, ge=10, le=1_000_000)
 
 
 class OutputConfig(Section):
@@ -264,6 +265,7 @@ class Config(Section):
 
     mqtt: MqttConfig = MqttConfig()
     inputs: tuple[InputConfig, ...]
+    receivers: tuple[Level, ...] = Field(default=(), max_length=16)
     model: Path = Path("model.occ")
     model_key_file: Path | None = None
     stream: StreamConfig = StreamConfig()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from stream_occ.codecs import load_codec
 from stream_occ.config import Config
-from stream_occ.inbox import Inbox, Received
+from stream_occ.inbox import Inbox, Outcome, Received
 from stream_occ.keeping import Keeper
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model
@@ -28,13 +29,24 @@ class FakeLink:
     def __init__(self) -> None:
         self.is_connected = True
         self.has_room = True
+        self.outcome: Outcome = "taken"
         self.sent: list[tuple[str, bytes, int, bool]] = []
         self.retained: dict[str, bytes] = {}
 
-    def publish(self, topic: str, payload: bytes, *, qos: int, is_retained: bool) -> bool:
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int,
+        is_retained: bool,
+        on_done: Callable[[Outcome], None] | None = None,
+    ) -> bool:
         self.sent.append((topic, payload, qos, is_retained))
         if is_retained:
             self.retained[topic] = payload
+        if on_done is not None:
+            on_done(self.outcome)
         return True
 
     def of(self, topic: str) -> list[Any]:

@@ -262,19 +262,20 @@ def test_failing_step_costs_only_the_device_that_makes_it_fail() -> None:
 
 
 def test_nothing_retained_is_queued_while_the_broker_is_away_and_all_is_said_on_return() -> None:
-    """Events are handed over (the link keeps them); states are not, and come anew with the connection."""
+    """The outbox keeps events, the link alerts; states are not kept, and come anew with the connection."""
     bench = Bench()
     bench.link.is_connected = False
     bench.send(40)
     bench.send(20, first=40, knock=True)
     bench.run()
-    assert {topic for topic, *_ in bench.link.sent} == {"stream_occ/w1/event", "stream_occ/w1/alert"}
+    assert {topic for topic, *_ in bench.link.sent} == {"stream_occ/w1/alert"}
     bench.link.is_connected = True
     bench.link.retained.clear()  # a broker that lost everything
     bench.service.renew()
     bench.run()
     assert {topic.rpartition("/")[2] for topic in bench.link.retained} == {"availability", "state", "alert", "counters"}
     assert bench.state()["state"] == "alarm"
+    assert bench.events() == [("suspected", 0), ("pending", 1), ("alarm", 2)]
 
 
 def test_rate_other_than_the_profiles_is_a_fault() -> None:
@@ -372,5 +373,5 @@ def test_alert_without_room_in_the_queue_is_sent_when_there_is() -> None:
     bench.link.has_room = True
     bench.run(0.1)
     names = [topic.rpartition("/")[2] for topic, *_ in bench.link.sent if topic.endswith(("event", "alert"))]
-    assert names == ["event", "event", "alert", "event", "alert"]  # suspected is not retained
+    assert names == ["event", "event", "event", "alert", "alert"]  # suspected is not retained
     assert bench.events() == [("suspected", 0), ("pending", 1), ("alarm", 2)]

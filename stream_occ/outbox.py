@@ -1,0 +1,139 @@
+"""Told changes of alerts that nobody has yet said to have: sent, sent again after growing waits, then let go.
+
+With receivers, a change is let go when each of them has said that it has it (<prefix>/<device>/set/received): that the
+broker took a message says nothing of who got it. Without, it is let go when the broker has taken it. Changes are sent
+in their order and, until they are let go, any number of times: alert_id and seq tell a receiver what it has already.
+A receipt is for its own seq alone; it changes no alert and stops no escalation, which only a person's act does.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from stream_occ.inbox import Link, Outcome
+from stream_occ.messages import ReceiptMessage, Topics, event_message
+from stream_occ.samples import Alert
+from stream_occ.store import Key, OutboxRow
+
+log = logging.getLogger("stream_occ.outbox")
+
+FIRST_WAIT_S = 2.0
+LONGEST_WAIT_S = 60.0
+MAX_SENDS = 200  # of one slice
+
+
+@dataclass(slots=True)
+class _Entry:
+    alert: Alert
+    received: frozenset[str]
+    due_s: float = -math.inf
+    wait_s: float = FIRST_WAIT_S
+    is_under_way: bool = False
+
+
+class Outbox:
+    """What waits, the oldest first; `settled` is what has to be written down of it."""
+
+    def __init__(self, link: Link, topics: Topics, *, receivers: Iterable[str], max_changes: int) -> None:
+        self.n_dropped = 0
+        self.n_sent_again = 0
+        self._link = link
+        self._topics = topics
+        self._receivers = frozenset(receivers)
+        self._max_changes = max_changes
+        self._entries: dict[Key, _Entry] = {}
+        self._outcomes: deque[tuple[Key, Outcome]] = deque()  # filled by the network thread
+        self._settled: dict[Key, frozenset[str] | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def restore(self, rows: Iterable[OutboxRow]) -> None:
+        """Takes up what waited when the service ended; what all present receivers have by now is let go."""
+        for alert, received in rows:
+            self._add(alert, received)
+            if self._receivers and self._receivers <= received:
+                self._let_go((alert.alert_id, alert.seq))
+
+    def add(self, alert: Alert) -> None:
+        """A change that has to be told; where too many wait, the oldest is dropped and counted."""
+        self._add(alert, frozenset())
+
+    def receive(self, device_id: str, receipt: ReceiptMessage) -> str | None:
+        """Notes that a receiver has a change; a reason where the receipt means nothing to us.
+
+        One for a change that does not wait is none: receivers repeat themselves, as they should.
+        """
+        if receipt.receiver not in self._receivers:
+            return "unknown_receiver"
+        key = (receipt.alert_id, receipt.seq)
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry.alert.device_id != device_id:
+            return "other_alert"
+        entry.received |= {receipt.receiver}
+        if self._receivers <= entry.received:
+            self._let_go(key)
+        else:
+            self._settled[key] = entry.received
+        return None
+
+    def take_outcomes(self, now_s: float) -> None:
+        """What the broker said since the last call: without receivers, what it has is let go."""
+        while self._outcomes:
+            key, outcome = self._outcomes.popleft()
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
+            if outcome != "refused" and not self._receivers:
+                self._let_go(key)
+                continue
+            entry.is_under_way = False
+            entry.due_s = now_s + entry.wait_s
+            entry.wait_s = min(2 * entry.wait_s, LONGEST_WAIT_S)
+
+    def send(self, now_s: float) -> None:
+        """Hands over what is due."""
+        n_sent = 0
+        for key, entry in self._entries.items():
+            if n_sent >= MAX_SENDS or not (self._link.is_connected and self._link.has_room):
+                return
+            if entry.is_under_way or now_s < entry.due_s:
+                continue
+            n_sent += 1
+            self.n_sent_again += entry.due_s > -math.inf
+            entry.due_s = now_s + entry.wait_s
+            entry.is_under_way = self._link.publish(
+                self._topics.event(entry.alert.device_id),
+                event_message(entry.alert).to_payload(),
+                qos=1,
+                is_retained=False,
+                on_done=partial(self._note, key),
+            )
+
+    def settled(self) -> Mapping[Key, frozenset[str] | None]:
+        """What changed since the last call: who has a change by now, or None where it waits no more."""
+        settled, self._settled = self._settled, {}
+        return settled
+
+    def _note(self, key: Key, outcome: Outcome) -> None:
+        self._outcomes.append((key, outcome))
+
+    def _add(self, alert: Alert, received: frozenset[str]) -> None:
+        self._entries.setdefault((alert.alert_id, alert.seq), _Entry(alert, received))
+        while len(self._entries) > self._max_changes:
+            key = next(iter(self._entries))
+            self._let_go(key)
+            self.n_dropped += 1
+            if self.n_dropped & (self.n_dropped - 1) == 0:
+                log.error("outbox is full: %s %d was never received (%d so far)", *key, self.n_dropped)
+
+    def _let_go(self, key: Key) -> None:
+        del self._entries[key]
+        self._settled[key] = None
