@@ -78,7 +78,7 @@ def dumps(value: Any) -> bytes:
 # ---- Sensor Logger
 
 
-def test_gravity_sent_apart_is_added_and_ios_turned_round() -> None:
+def test_ask_25_gravity_sent_apart_is_added_and_ios_turned_round() -> None:
     """(0.5, 1, 0) + (0, 0, 9.75), each sign turned for iOS but the gyroscope's; stamps in ns to the digit."""
     message = sensor_logger(
         reading("gyroscope", 5, 1, 2, 3), reading("accelerometer", 5, 0.5, 1, 0), reading("gravity", 5, 0, 0, 9.75)
@@ -91,7 +91,7 @@ def test_gravity_sent_apart_is_added_and_ios_turned_round() -> None:
     assert turned.gyr_rads.tolist() == block.gyr_rads.tolist() == [[1, 2, 3]]
 
 
-def test_sensors_on_stamps_of_their_own_are_joined() -> None:
+def test_ask_20_sensors_on_stamps_of_their_own_are_joined() -> None:
     """Gravity halfway between 9 and 10, gyroscope a quarter of the way from 0 to 2."""
     message = sensor_logger(
         reading("gravity", 0, 0, 0, 9),
@@ -106,7 +106,7 @@ def test_sensors_on_stamps_of_their_own_are_joined() -> None:
     assert not lost
 
 
-def test_what_depends_on_phone_and_settings_is_asked_for() -> None:
+def test_ask_24_units_and_signs_that_depend_on_the_phone_are_asked_for() -> None:
     """Sign of iOS and Android, unit of uncalibrated and watch accelerations; totalacceleration is Android's alone."""
     linear = sensor_logger(reading("accelerometer", 0, 0, 0, 0), reading("gravity", 0, 0, 0, 9))
     assert refusal("sensor-logger", linear)[0] == "sign_unknown"
@@ -373,7 +373,7 @@ def test_examples_of_the_rfc_resolve_as_it_says(shared_data: Path, name: str) ->
 # ---- Movesense
 
 
-def test_movesense_batch_is_spread_by_the_rate_of_its_path() -> None:
+def test_ask_17_a_batch_with_one_stamp_is_spread_by_its_rate() -> None:
     """52 Hz: the second sample 19,230,769 ns after the first; units are the profile's."""
     assert refusal("movesense", dumps(MOVESENSE))[0] == "units_unknown"
     block = block_of("movesense", dumps(MOVESENSE), MS2_DEG)

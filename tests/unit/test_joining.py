@@ -203,7 +203,7 @@ def test_however_a_stream_is_cut_the_same_samples_come_out(
 
 
 @pytest.mark.parametrize("ms", [0.0, 0.3])
-def test_stamps_of_this_century_lose_no_nanosecond(ms: float) -> None:
+def test_ask_21_stamps_of_this_century_lose_no_nanosecond(ms: float) -> None:
     """Two gyroscope samples 3 ns apart at 1.7e18 ns, where float64 steps by 256 ns: a third of the way is a third."""
     t = T0 + round(ms * MS)
     gyr = SensorBlock("w1", "gyr", np.array([t, t + 3]), np.array([[0.0] * 3, [3.0] * 3]))
