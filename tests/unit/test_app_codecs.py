@@ -18,7 +18,10 @@ from stream_occ.codecs import load_codec
 from stream_occ.codecs.senml import _records, resolved
 from stream_occ.config import load_config
 from stream_occ.errors import PayloadError
+from stream_occ.inbox import Received
+from stream_occ.intake import Intake
 from stream_occ.joining import JoinSettings, JoinState, join
+from stream_occ.messages import Topics
 from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
 from tests.app_payloads import (
     APPLE_WATCH,
@@ -539,3 +542,32 @@ def test_examples_of_the_documentation_work(tmp_path: Path) -> None:
             message = sensor_logger(WRIST) if is_watch else MESSAGES[entry.codec]
             assert blocks_of(entry.codec, message, entry.device_profile)
     assert set(shown) == set(MESSAGES)
+
+
+def test_a_phone_on_the_wire_is_one_stream(tmp_path: Path) -> None:
+    """Ten seconds in messages of 200 ms, 100 Hz of acceleration, 40 Hz of rotation, 60 Hz of gravity, all ramps.
+
+    Ramps are what linear interpolation gives back: x is the second of each sample, whichever sensor measured it.
+    """
+    file = tmp_path / "ward.yaml"
+    file.write_text("inputs: [{pattern: 'p/{device}', codec: sensor_logger, profile: {acc_sign: 1}}]")
+    desk = Intake(load_config(file, {}), Topics("stream_occ", "edge"))
+    rates_hz = {"accelerometer": 100, "gyroscope": 40, "gravity": 60}
+    out: list[SampleBlock] = []
+    for start_ms in range(0, 10_000, 200):
+        readings = [
+            reading(name, 1000 * k / rate_hz, k / rate_hz, 0, 0)
+            for name, rate_hz in rates_hz.items()
+            for k in range(10 * rate_hz)
+            if start_ms <= 1000 * k / rate_hz < start_ms + 200
+        ]
+        payload = sensor_logger(*readings)
+        message = Received.of("p/w1", payload, is_retained=False, arrived_s=0.0, max_bytes=100_000)
+        out += desk.accept(message, now_ns=T_NS, now_s=start_ms / 1000)
+    t_ns = np.concatenate([block.t_ns for block in out])
+    assert ((t_ns - T_NS) // 10_000_000).tolist() == list(range(998))  # the last gyroscope sample is at 9.975 s
+    x_s = (t_ns - T_NS) / 1e9
+    np.testing.assert_allclose(np.concatenate([block.gyr_rads for block in out])[:, 0], x_s, atol=1e-8)
+    np.testing.assert_allclose(np.concatenate([block.acc_ms2 for block in out])[:, 0], 2 * x_s, atol=1e-8)
+    assert desk.refused == {}
+    assert desk.devices["w1"].fault_seen_s == {}
