@@ -94,4 +94,4 @@ full = st.tuples(st.integers(0, 127), st.binary(min_size=24, max_size=24)).map(
 @given(parts=st.lists(metrics | full | st.binary(max_size=3), max_size=8), profile=st.sampled_from(PROFILES))
 def test_any_sparkplug_fields_give_blocks_or_a_payload_error(parts: list[bytes], profile: Any) -> None:
     """Metrics of fields in any order and number, whole samples among them, and bytes that are no field."""
-    check("sparkplug_b", b"".join(parts), profile)
+    check("sparkplug-b", b"".join(parts), profile)

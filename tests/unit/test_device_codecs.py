@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import struct
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 from stream_occ.codecs import load_codec
 from stream_occ.codecs._common import to_block
-from stream_occ.config import Config
+from stream_occ.config import Config, check_config
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
@@ -421,7 +422,7 @@ def test_sparkplug_metrics_are_gathered_by_stamp() -> None:
     payload += b"".join(metric(name, i + 0.5) for i, name in enumerate(SIX))
     payload += metric("battery", 3.7) + varint(3 << 3) + varint(17)
     payload += b"".join(metric(name, i - 2.5, T_MS + 20) for i, name in enumerate(SIX))
-    block = decode("sparkplug_b", payload, SI)
+    block = decode("sparkplug-b", payload, SI)
     assert block.t_ns.tolist() == [T_MS * 10**6, (T_MS + 20) * 10**6]
     assert block.acc_ms2.tolist() == [[0.5, 1.5, 2.5], [-2.5, -1.5, -0.5]]
     assert block.gyr_rads.tolist() == [[3.5, 4.5, 5.5], [0.5, 1.5, 2.5]]
@@ -444,7 +445,7 @@ def test_sparkplug_numbers_of_every_kind() -> None:
         strict=True,
     ):
         payload += delimited(2, name + rest)
-    block = decode("sparkplug_b", payload, SI)
+    block = decode("sparkplug-b", payload, SI)
     assert (block.acc_ms2.tolist(), block.gyr_rads.tolist()) == ([[-2, -3, 0.25]], [[7, -1, 1]])
     assert block.t_ns.tolist() == [1_000_000]
 
@@ -468,11 +469,32 @@ def test_sparkplug_numbers_of_every_kind() -> None:
 )
 def test_sparkplug_messages_that_are_refused(payload: bytes, reason: str, remedy: str) -> None:
     """Aliases without names, half samples, two sensors in one message, null metrics, broken protobuf."""
-    assert reason_of("sparkplug_b", payload, SI) == reason
-    assert remedy in message_of("sparkplug_b", payload, SI)
+    assert reason_of("sparkplug-b", payload, SI) == reason
+    assert remedy in message_of("sparkplug-b", payload, SI)
 
 
 def test_sparkplug_without_stamps_is_stamped_at_arrival_where_the_profile_says_so() -> None:
     """One sample, no stamp anywhere."""
     payload = b"".join(metric(name, 1.0) for name in SIX)
-    assert decode("sparkplug_b", payload, SI_AT_ARRIVAL).t_ns.tolist() == [0]
+    assert decode("sparkplug-b", payload, SI_AT_ARRIVAL).t_ns.tolist() == [0]
+
+
+def test_examples_of_the_documentation_hold(tmp_path: Path) -> None:
+    """Every configuration in docs/device-codecs.md and docs/doctor.md is one, every message of a sketch is read."""
+    docs = DEVICE.parents[2] / "docs"
+    text = (docs / "device-codecs.md").read_text()
+    shown = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    shown += re.findall(r"^mqtt:\n.*?(?=```)", (docs / "doctor.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(shown) == 3
+    for block in shown:
+        (tmp_path / "shown.yaml").write_text(block)
+        assert check_config(tmp_path / "shown.yaml", {})[1] == []
+    [sketches] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    payloads = [line.encode() for line in re.split(r"\n(?=\{\")", sketches)]
+    assert len(payloads) == 5
+    for payload, profile in zip(
+        payloads,
+        [SI_AT_ARRIVAL, DeviceProfile("g", "deg/s", stamps="arrival"), RAW, DECLARED, DeviceProfile(stamps="arrival")],
+        strict=True,
+    ):
+        assert 9.5 < np.linalg.norm(decode("esp32", payload, profile).acc_ms2) < 10.0

@@ -1,0 +1,163 @@
+"""Which codec reads a topic's messages, and what its profile must say: found by trying all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stream_occ.codecs import Codec, codec_names, load_codec
+from stream_occ.errors import PayloadError
+from stream_occ.intake import at_arrival
+from stream_occ.joining import JoinSettings, JoinState, join
+from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
+
+PROBED = 24  # messages that a codec is tried on
+# Of a sensor whose unit nobody says, numbers are taken as they are; so large a unit lets raw counts pass the bounds.
+RAW_SCALE = 10_000.0
+_RAW_ACC = {"acc_unit": "m/s2", "acc_counts_per_unit": RAW_SCALE}
+_RAW_GYR = {"gyr_unit": "rad/s", "gyr_counts_per_unit": RAW_SCALE}
+_JOIN = JoinSettings(max_skew_s=5.0, gap_s=1.0)
+# What says that a payload is not of this codec at all.
+_FOREIGN = frozenset({"invalid_utf8", "invalid_json", "invalid_csv", "invalid_binary", "empty", "payload_too_large"})
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A codec on a topic. profile: what had to be said; n_read of n_tried messages; reasons: of those refused."""
+
+    codec: str
+    profile: DeviceProfile
+    n_read: int
+    n_tried: int
+    reasons: Counter[str]
+    first_refusal: str = ""
+
+    @property
+    def share(self) -> float:
+        """Share of messages that are read."""
+        return self.n_read / self.n_tried if self.n_tried else 0.0
+
+    @property
+    def is_foreign(self) -> bool:
+        """True where the messages are of another format."""
+        return self.n_read == 0 and set(self.reasons) <= _FOREIGN
+
+
+@dataclass(slots=True)
+class Samples:
+    """Samples of one device, and its messages' arrival against their last stamp. sensors: what came apart."""
+
+    blocks: list[SampleBlock] = field(default_factory=list)
+    skew_ns: list[int] = field(default_factory=list)
+    sensors: set[str] = field(default_factory=set)
+    n_refused: Counter[str] = field(default_factory=Counter)
+
+
+def usable_codecs() -> tuple[dict[str, Codec], list[str]]:
+    """Codecs by name, and the names of those whose extra is not installed."""
+    found, missing = {}, []
+    for name in codec_names():
+        try:
+            found[name] = load_codec(name)
+        except ModuleNotFoundError:
+            missing.append(name)
+    return found, missing
+
+
+def try_codecs(payloads: Sequence[bytes], codecs: dict[str, Codec]) -> list[Trial]:
+    """One trial a codec, the best one first."""
+    step = max(1, len(payloads) // PROBED)
+    probed = payloads[::step][:PROBED]
+    trials = [_trial(name, codec, probed) for name, codec in codecs.items()]
+    return sorted(trials, key=lambda trial: (-trial.share, trial.is_foreign, _n_said(trial.profile), trial.codec))
+
+
+def _n_said(profile: DeviceProfile) -> int:
+    """How much the profile has to say: of two codecs the one that needs less is likelier."""
+    plain = DeviceProfile()
+    return sum(getattr(profile, name) != getattr(plain, name) for name in DeviceProfile.__dataclass_fields__)
+
+
+def _trial(name: str, codec: Codec, payloads: Sequence[bytes]) -> Trial:
+    best = _attempt(name, codec, payloads, DeviceProfile())
+    for _ in range(4):  # stamps, sign, acc, gyr: each may have to be said
+        if best.share == 1.0 or best.is_foreign:
+            break
+        candidates = [_attempt(name, codec, payloads, profile) for profile in _said_more(best)]
+        better = max(candidates, key=_progress, default=None)
+        if better is None or _progress(better) <= _progress(best):
+            break
+        best = better
+    return best
+
+
+# A refusal further on in this list is nearer to being read.
+_STEPS = ("stamp_missing", "stamp_invalid", "sign_unknown", "units_unknown")
+
+
+def _progress(trial: Trial) -> tuple[float, int, int]:
+    reason = trial.reasons.most_common(1)[0][0] if trial.reasons else ""
+    is_gyr = "unit of gyr" in trial.first_refusal
+    return trial.share, _STEPS.index(reason) if reason in _STEPS else -1, int(is_gyr)
+
+
+def _said_more(trial: Trial) -> list[DeviceProfile]:
+    """Profiles that say what the commonest refusal asks for."""
+    profile, reasons = trial.profile, trial.reasons
+    found = []
+    if profile.stamps == "message" and {"stamp_missing", "stamp_invalid"} & reasons.keys():
+        found.append(replace(profile, stamps="arrival"))
+    if profile.acc_sign is None and "sign_unknown" in reasons:
+        found.append(replace(profile, acc_sign=1))
+    if {"units_unknown", "value_out_of_range"} & reasons.keys():
+        found += [replace(profile, **raw) for raw in (_RAW_ACC, _RAW_GYR, {**_RAW_ACC, **_RAW_GYR})]  # type: ignore[arg-type]
+    return found
+
+
+def _attempt(name: str, codec: Codec, payloads: Sequence[bytes], profile: DeviceProfile) -> Trial:
+    reasons: Counter[str] = Counter()
+    first = ""
+    for payload in payloads:
+        _, reason, text = _decoded(codec, payload, "device", profile)
+        if reason is not None:
+            reasons[reason] += 1
+            first = first or text
+    return Trial(name, profile, len(payloads) - reasons.total(), len(payloads), reasons, first)
+
+
+def _decoded(
+    codec: Codec, payload: bytes, device_id: str, profile: DeviceProfile
+) -> tuple[Sequence[SampleBlock | SensorBlock], str | None, str]:
+    """Blocks, or the reason why not and its line; a message that names another device is read all the same."""
+    try:
+        return codec.decode(payload, device_id=device_id, profile=profile), None, ""
+    except PayloadError as error:
+        if error.reason == "device_mismatch" and device_id != error.got:
+            return (
+                _decoded(codec, payload, error.got, profile) if len(error.got) < 77 else ((), error.reason, str(error))
+            )
+        return (), error.reason, str(error)
+    except Exception as error:  # a codec of other people
+        return (), "internal_error", type(error).__name__
+
+
+def read(kept: Sequence[tuple[bytes, int]], codec: Codec, profile: DeviceProfile) -> Samples:
+    """Samples of one device's messages in order of arrival, sensors joined."""
+    found, state = Samples(), JoinState()
+    for payload, arrived_ns in kept:
+        blocks, reason, _ = _decoded(codec, payload, "device", profile)
+        if reason is not None:
+            found.n_refused[reason] += 1
+            continue
+        if profile.stamps == "arrival":
+            blocks = at_arrival(blocks, arrived_ns)
+        if not blocks:
+            continue
+        found.skew_ns.append(arrived_ns - max(int(block.t_ns.max()) for block in blocks))
+        whole = [block for block in blocks if isinstance(block, SampleBlock)]
+        found.sensors |= {block.sensor for block in blocks if isinstance(block, SensorBlock)}
+        if len(whole) < len(blocks):
+            state, whole, _ = join(state, blocks, _JOIN)
+        found.blocks += whole
+    return found

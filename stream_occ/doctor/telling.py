@@ -1,0 +1,100 @@
+"""A diagnosis as text for people, and the configuration as YAML with its questions beside the lines they are about."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stream_occ.config import Config, MqttConfig
+from stream_occ.doctor.advice import Diagnosis, Finding, Question
+
+
+def report(diagnosis: Diagnosis) -> str:
+    """Lines for each topic."""
+    lines = []
+    for finding in diagnosis.findings:
+        lines += [*_lines(finding), ""]
+    if not diagnosis.findings:
+        lines += ["no message came", ""]
+    if diagnosis.n_own:
+        lines.append(f"{diagnosis.n_own} messages of our own topics were passed over")
+    if diagnosis.n_elsewhere:
+        lines.append(f"{diagnosis.n_elsewhere} messages on further topics were only counted: narrow --topic")
+    if diagnosis.n_lost:
+        lines.append(f"{diagnosis.n_lost} messages came too fast and were not looked at: narrow --topic")
+    if diagnosis.codecs_missing:
+        lines.append(f"not tried: {', '.join(diagnosis.codecs_missing)}, which need pip install 'stream_occ[codecs]'")
+    return "\n".join(map(_shown, lines)).rstrip() + "\n"
+
+
+def _lines(finding: Finding) -> list[str]:
+    head = f"{finding.n_messages} message{'' if finding.n_messages == 1 else 's'}"
+    if finding.n_messages > 1:
+        head += f", {finding.per_s:.3g}/s, {finding.mean_bytes:.0f} bytes (largest {finding.largest_bytes})"
+    if finding.n_retained:
+        head += f"; {finding.n_retained} retained, which are never taken for data"
+    lines = [finding.topic, f"  {head}"]
+    if finding.timing is None:
+        lines += [f"  {codec} refuses: {text}" for codec, text in finding.refusals.items()]
+        if finding.n_messages and not finding.refusals and not finding.questions:
+            lines.append("  no codec knows this format")
+        return lines + [_question(question) for question in finding.questions]
+    lines.append(f"  codec {finding.codec or 'none'}: {finding.n_read} messages read{_refused(finding)}")
+    lines += [f"  {text}" for text in finding.units]
+    lines.append(f"  gravity: {finding.gravity}")
+    times = finding.timing
+    if times.rate_hz is not None and times.jitter_ms is not None:
+        rate = f"{times.rate_hz:.1f} Hz, jitter {times.jitter_ms:.2g} ms"
+        lines.append(f"  rate: {rate}, {times.n_gaps} gaps, {times.n_doubled} doubled stamps of {times.n_samples}")
+    lines.append(f"  stamps: {finding.stamps}")
+    if finding.device is not None:
+        lines.append(f"  device: {finding.device} of {finding.pattern}")
+    return lines + [_question(question) for question in finding.questions]
+
+
+def _refused(finding: Finding) -> str:
+    reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(finding.refused.items()))
+    return f", refused: {reasons}" if reasons else ""
+
+
+def _question(question: Question) -> str:
+    return f"  ? {question.text}. Set: {question.line}"
+
+
+def _shown(text: str) -> str:
+    """Without control characters: a topic must not write to the terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def configuration(diagnosis: Diagnosis, config: Config, *, has_file: bool) -> str:
+    """YAML that `stream-occ config check` takes; the broker too, unless it is in a file of the user's."""
+    lines = [] if has_file else _broker(config.mqtt)
+    lines.append("inputs:")
+    for entry in diagnosis.inputs:
+        questions: list[Question] = entry["questions"]
+        lines.append(f"  - pattern: {json.dumps(entry['pattern'])}{_mark(questions, 'pattern')}")
+        lines.append(f"    codec: {entry['codec']}{_mark(questions, 'codec')}")
+        if entry["profile"]:
+            lines.append("    profile:")
+        for key, value in entry["profile"].items():
+            lines.append(f"      {key}: {value}{_mark(questions, key)}")
+    return "\n".join(lines) + "\n"
+
+
+def _mark(questions: list[Question], key: str) -> str:
+    """A comment with the first question about a key."""
+    text = next((question.text for question in questions if question.line.partition(":")[0] == key), None)
+    return "" if text is None else f"  # ? {_shown(text)}"
+
+
+def _broker(mqtt: MqttConfig) -> list[str]:
+    lines = ["mqtt:", f"  host: {json.dumps(mqtt.host)}", f"  port: {mqtt.port}"]
+    if mqtt.username is not None:
+        lines.append(f"  username: {json.dumps(mqtt.username)}")
+    if mqtt.password_file is not None:
+        lines.append(f"  password_file: {json.dumps(str(mqtt.password_file))}")
+    if mqtt.tls.enabled:
+        tls: dict[str, Any] = mqtt.tls.model_dump(mode="json", exclude_none=True)
+        lines.append("  tls:")
+        lines += [f"    {key}: {json.dumps(value)}" for key, value in tls.items()]
+    return lines
