@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from stream_occ.codecs import Codec
 from stream_occ.config import InputConfig
 from stream_occ.doctor.heard import Heard, Topic
-from stream_occ.doctor.reading import RAW_SCALE, Samples, Trial, read, try_codecs, usable_codecs
+from stream_occ.doctor.reading import ASSUMED_RATE_HZ, RAW_SCALE, Samples, Trial, read, try_codecs, usable_codecs
 from stream_occ.doctor.signals import Timing, acc_finding, gyr_finding, timing
 from stream_occ.messages import is_device_id
-from stream_occ.samples import STANDARD_GRAVITY_MS2
+from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2
 
 CLOCK_OFF_S = 5.0  # from here on a device's clock is asked about
 CLOCK_STRANGE_S = 86_400.0  # and from here on its stamps are no time of day
@@ -94,6 +94,15 @@ def _finding(topic: Topic, codecs: dict[str, Codec]) -> Finding:
             found.refusals = {trial.codec: trial.first_refusal for trial in trials if not trial.is_foreign}
         return found
     samples = read(topic.kept, codecs[best.codec], best.profile)
+    if best.profile.nominal_rate_hz is not None:
+        rate_hz = _counted_rate_hz(topic, samples)
+        samples = read(topic.kept, codecs[best.codec], replace(best.profile, nominal_rate_hz=rate_hz))
+        found.profile["nominal_rate_hz"] = rate_hz
+        ask(
+            found,
+            "not said by the messages, but counted as they came; their stamps hang on it",
+            f"nominal_rate_hz: {rate_hz:g}",
+        )
     found.codec, found.n_read = best.codec, len(topic.kept) - samples.n_refused.total()
     found.refused = dict(samples.n_refused)
     found.also = [trial.codec for trial in trials[1:] if trial.share == best.share]
@@ -111,6 +120,15 @@ def _finding(topic: Topic, codecs: dict[str, Codec]) -> Finding:
     return found
 
 
+def _counted_rate_hz(topic: Topic, samples: Samples) -> float:
+    """Samples a second of arrival, to three digits; what a codec assumes where there is one message alone."""
+    span_s = (topic.kept[-1][1] - topic.kept[0][1]) / NS_PER_S
+    n = sum(len(block) for block in samples.blocks)
+    share = (len(topic.kept) - 1) / len(topic.kept)  # the first message's samples came before it
+    rate_hz = n * share / span_s if span_s > 0 and n else ASSUMED_RATE_HZ
+    return float(f"{min(max(rate_hz, 1.0), 1000.0):.3g}")
+
+
 def _is_one_value(payload: bytes) -> bool:
     """True for a battery level or `online`: such a message is no damaged one of ours."""
     return len(payload) < 40 and not any(sign in payload for sign in b",;{[\t")
@@ -125,7 +143,8 @@ def _look_into(found: Finding, best: Trial, samples: Samples) -> None:
     found.named = next(iter(named)) if len(named) == 1 else None
     found.timing = times = timing(t_ns, samples.skew_ns)
     _stamps(found, best, times)
-    if times.rate_hz is not None and times.n_samples >= 100 and "stamps" not in found.profile:
+    is_known = "stamps" in found.profile or "nominal_rate_hz" in found.profile
+    if times.rate_hz is not None and times.n_samples >= 100 and not is_known:
         found.profile["nominal_rate_hz"] = float(f"{times.rate_hz:.3g}")
     is_raw_acc, is_raw_gyr = best.profile.acc_unit is not None, best.profile.gyr_unit is not None
     acc_unit, gravity = _acc_unit(found, acc * RAW_SCALE if is_raw_acc else acc, times.rate_hz, is_raw=is_raw_acc)
@@ -136,7 +155,7 @@ def _look_into(found: Finding, best: Trial, samples: Samples) -> None:
 
 
 def _stamps(found: Finding, best: Trial, times: Timing) -> None:
-    late = f"last stamps {times.skew_s:.3g} s before arrival"
+    late = f"last stamps {abs(times.skew_s):.3g} s {'before' if times.skew_s >= 0 else 'after'} arrival"
     if best.profile.stamps == "arrival":
         found.stamps = "none that can be used: each message counts as sampled when it came"
         found.profile["stamps"] = "arrival"
@@ -168,7 +187,9 @@ def _acc_unit(found: Finding, acc: Any, rate_hz: float | None, *, is_raw: bool) 
     if not is_raw:
         found.units.append(f"acc: as the message declares; {rest} m/s2")
         found.gravity = "included" if seen.fault is None else f"in doubt: {seen.fault}"
-        if seen.fault is not None:
+        if seen.fault is not None and seen.rest is None:
+            ask(found, "|a| is not gravity on average: lay it on a table and run this again", "gravity: included")
+        elif seen.fault is not None:
             ask(found, f"declared units and |a| do not fit ({seen.fault}): correct the sender", "gravity: included")
         return "m/s2", STANDARD_GRAVITY_MS2
     unit = seen.unit or "m/s2"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +13,8 @@ from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
 
 PROBED = 24  # messages that a codec is tried on
+EXPLORED = 6  # and those on which it is found out what its profile must say
+ASSUMED_RATE_HZ = 50.0  # until it is counted
 # Of a sensor whose unit nobody says, numbers are taken as they are; so large a unit lets raw counts pass the bounds.
 RAW_SCALE = 10_000.0
 _RAW_ACC = {"acc_unit": "m/s2", "acc_counts_per_unit": RAW_SCALE}
@@ -32,6 +34,7 @@ class Trial:
     n_tried: int
     reasons: Counter[str]
     first_refusal: str = ""
+    is_json_as_table: bool = False
 
     @property
     def share(self) -> float:
@@ -41,7 +44,7 @@ class Trial:
     @property
     def is_foreign(self) -> bool:
         """True where the messages are of another format."""
-        return self.n_read == 0 and set(self.reasons) <= _FOREIGN
+        return self.n_read == 0 and (set(self.reasons) <= _FOREIGN or self.is_json_as_table)
 
 
 @dataclass(slots=True)
@@ -80,26 +83,18 @@ def _n_said(profile: DeviceProfile) -> int:
 
 
 def _trial(name: str, codec: Codec, payloads: Sequence[bytes]) -> Trial:
-    best = _attempt(name, codec, payloads, DeviceProfile())
-    for _ in range(4):  # stamps, sign, acc, gyr: each may have to be said
-        if best.share == 1.0 or best.is_foreign:
-            break
-        candidates = [_attempt(name, codec, payloads, profile) for profile in _said_more(best)]
-        better = max(candidates, key=_progress, default=None)
-        if better is None or _progress(better) <= _progress(best):
-            break
-        best = better
+    """The trial with the profile that says least of those that read most; each says what refusals before it ask for."""
+    plain = DeviceProfile()
+    seen, waiting, best = {plain}, deque([plain]), _attempt(name, codec, payloads, plain)
+    few = payloads[:: max(1, len(payloads) // EXPLORED)]
+    while waiting and best.share < 1.0 and not best.is_foreign:
+        tried = _attempt(name, codec, few, waiting.popleft())
+        if tried.share > best.share:
+            best = _attempt(name, codec, payloads, tried.profile)
+        news = [profile for profile in _said_more(tried) if profile not in seen]
+        seen.update(news)
+        waiting.extend(news)
     return best
-
-
-# A refusal further on in this list is nearer to being read.
-_STEPS = ("stamp_missing", "stamp_invalid", "sign_unknown", "units_unknown")
-
-
-def _progress(trial: Trial) -> tuple[float, int, int]:
-    reason = trial.reasons.most_common(1)[0][0] if trial.reasons else ""
-    is_gyr = "unit of gyr" in trial.first_refusal
-    return trial.share, _STEPS.index(reason) if reason in _STEPS else -1, int(is_gyr)
 
 
 def _said_more(trial: Trial) -> list[DeviceProfile]:
@@ -110,6 +105,8 @@ def _said_more(trial: Trial) -> list[DeviceProfile]:
         found.append(replace(profile, stamps="arrival"))
     if profile.acc_sign is None and "sign_unknown" in reasons:
         found.append(replace(profile, acc_sign=1))
+    if profile.nominal_rate_hz is None and "rate_invalid" in reasons:
+        found.append(replace(profile, nominal_rate_hz=ASSUMED_RATE_HZ))
     if {"units_unknown", "value_out_of_range"} & reasons.keys():
         found += [replace(profile, **raw) for raw in (_RAW_ACC, _RAW_GYR, {**_RAW_ACC, **_RAW_GYR})]  # type: ignore[arg-type]
     return found
@@ -123,7 +120,17 @@ def _attempt(name: str, codec: Codec, payloads: Sequence[bytes], profile: Device
         if reason is not None:
             reasons[reason] += 1
             first = first or text
-    return Trial(name, profile, len(payloads) - reasons.total(), len(payloads), reasons, first)
+    is_json = all(payload[:1] in (b"{", b"[") for payload in payloads)
+    is_table = " column" in first
+    return Trial(
+        name,
+        profile,
+        len(payloads) - reasons.total(),
+        len(payloads),
+        reasons,
+        first,
+        is_json_as_table=is_json and is_table,
+    )
 
 
 def _decoded(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import yaml
 
 from stream_occ.config import Config, MqttConfig
 from stream_occ.doctor.advice import Diagnosis, Finding, Question
@@ -72,7 +71,7 @@ def configuration(diagnosis: Diagnosis, config: Config, *, has_file: bool) -> st
     lines.append("inputs:")
     for entry in diagnosis.inputs:
         questions: list[Question] = entry["questions"]
-        lines.append(f"  - pattern: {json.dumps(entry['pattern'])}{_mark(questions, 'pattern')}")
+        lines.append(f"  - pattern: {_quoted(entry['pattern'])}{_mark(questions, 'pattern')}")
         lines.append(f"    codec: {entry['codec']}{_mark(questions, 'codec')}")
         if entry["profile"]:
             lines.append("    profile:")
@@ -88,13 +87,17 @@ def _mark(questions: list[Question], key: str) -> str:
 
 
 def _broker(mqtt: MqttConfig) -> list[str]:
-    lines = ["mqtt:", f"  host: {json.dumps(mqtt.host)}", f"  port: {mqtt.port}"]
+    lines = ["mqtt:", f"  host: {_quoted(mqtt.host)}", f"  port: {mqtt.port}"]
     if mqtt.username is not None:
-        lines.append(f"  username: {json.dumps(mqtt.username)}")
+        lines.append(f"  username: {_quoted(mqtt.username)}")
     if mqtt.password_file is not None:
-        lines.append(f"  password_file: {json.dumps(str(mqtt.password_file))}")
+        lines.append(f"  password_file: {_quoted(str(mqtt.password_file))}")
     if mqtt.tls.enabled:
-        tls: dict[str, Any] = mqtt.tls.model_dump(mode="json", exclude_none=True)
-        lines.append("  tls:")
-        lines += [f"    {key}: {json.dumps(value)}" for key, value in tls.items()]
+        lines += ["  tls:", "    enabled: true"]
+        files = mqtt.tls.model_dump(mode="json", exclude={"enabled"}, exclude_none=True)
+        lines += [f"    {key}: {_quoted(value)}" for key, value in files.items()]
     return lines
+
+
+def _quoted(text: str) -> str:
+    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=1_000_000).strip()

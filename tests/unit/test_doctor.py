@@ -261,3 +261,18 @@ def test_bad_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFi
     """One line, before anything is connected."""
     assert run(["doctor", *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_rate_that_a_codec_needs_is_counted() -> None:
+    """Movesense batches of ten samples with one stamp, five a second, the rate nowhere: 50 Hz, and a question."""
+    rows = turning(400)
+    payloads = []
+    for i in range(0, 400, 10):
+        body = {"Timestamp": 20 * i}
+        for key, values in (("ArrayAcc", rows.acc_ms2), ("ArrayGyro", rows.gyr_rads / DEG)):
+            body[key] = [dict(zip("xyz", row, strict=True)) for row in values[i : i + 10].tolist()]  # type: ignore[assignment]
+        payloads.append(json.dumps({"Body": body, "Uri": "174630000192/Meas/IMU6", "Method": "POST"}).encode())
+    finding, entry = only(diagnose(heard_of(("a/w1", payloads), rate_hz=5.0)))
+    assert entry["codec"] == "movesense"
+    assert entry["profile"]["nominal_rate_hz"] == 50.0
+    assert "nominal_rate_hz: 50" in [question.line for question in finding.questions]
