@@ -19,6 +19,7 @@ from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.messages import Topics, is_device_id
+from stream_occ.quality import epoch_mistake
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
 from stream_occ.waveform import Waveform
 
@@ -192,6 +193,9 @@ class Intake:
         for block in blocks:
             first, last = int(block.t_ns.min()), int(block.t_ns.max())
             if first < now_ns - self._max_past_ns or last > now_ns + self._max_future_ns:
+                mistake = epoch_mistake(last, now_ns)
+                if mistake is not None:
+                    return "epoch_unit", f"stamps are {mistake}: they are in another unit of time than is declared"
                 off_s = (first if first < now_ns - self._max_past_ns else last) / NS_PER_S - now_ns / NS_PER_S
                 return "stamp_out_of_range", f"a stamp is {off_s:+.0f} s off the wall clock. Set the device's clock"
         return None, ""

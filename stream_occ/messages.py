@@ -31,6 +31,7 @@ SERVICE_REASONS: dict[str, str] = {
     "device_limit": "limits.max_devices devices are known already",
     "device_not_listed": "limits.allowed_devices is given and does not list the device",
     "stamp_out_of_range": "a stamp too far from the wall clock (stream.max_past_s, stream.max_future_s)",
+    "epoch_unit": "stamps 1e3, 1e6 or 1e9 times too small or large: s, ms, us or ns sent as another of them",
     "queue_full": "the worker is behind; limits.queue_messages or queue_bytes are used up",
     "no_input": "a topic that no input's pattern matches",
     "own_topic": "a topic that this service itself publishes to",

@@ -13,10 +13,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stream_occ.events import Command, EventPolicy, EventState, Observation, Refusal, command, push, tick
-from stream_occ.motion import direction_of, motion
-from stream_occ.quality import QualityState, Signs, is_moving, rest_fault, rest_magnitude_ms2, watch
+from stream_occ.motion import Motion, direction_of, motion
+from stream_occ.quality import (
+    CLEAN,
+    QualityState,
+    RailState,
+    Signs,
+    is_moving,
+    is_turned_unseen,
+    push_rail,
+    rest_fault,
+    rest_magnitude_ms2,
+    watch,
+)
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import NS_PER_S, Alert, BoolArray, Decision, FloatArray, Label, SampleBlock
+from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.windowing import CutterState, WindowBatch, WindowShape, concatenate, push_chunk
 
@@ -51,6 +62,7 @@ class DeviceState:
     events: EventState = field(default_factory=EventState)
     rest: RestState = field(default_factory=RestState)
     quality: QualityState = field(default_factory=QualityState)
+    rail: RailState = field(default_factory=RailState)
     n_windows: int = 0
     n_unscorable: int = 0
     last: Decision | None = None
@@ -85,6 +97,11 @@ class DeviceState:
     def faults(self) -> tuple[str, ...]:
         """Named faults of the sensor that hold now."""
         return self.quality.faults if self.rest.fault is None else (self.rest.fault, *self.quality.faults)
+
+    @property
+    def fault_counts(self) -> dict[str, int]:
+        """Windows that each fault has touched, and saturated samples."""
+        return {**self.quality.counts, "saturated": self.rail.n_saturated}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +236,8 @@ class Pipeline:
         for chunk in chunks:
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=self.shape, sos=self.model.sos)
             cut.append(batch)
-        return replace(device, resampler=resampler, cutter=cutter), cut
+        rail = push_rail(device.rail, block.acc_ms2, block.gyr_rads)
+        return replace(device, resampler=resampler, cutter=cutter, rail=rail), cut
 
     def _score(self, batch: WindowBatch) -> tuple[FloatArray, FloatArray]:
         """Features (n, d) and scores (n,), NaN for a window whose features are not finite."""
@@ -249,7 +267,7 @@ class Pipeline:
                 t_start_ns=t_start_ns,
             )
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
-        ], _signs(batch, found.is_stuck)
+        ], _signs(batch, found)
 
     def _decide(self, device: DeviceState, looks: Sequence[_Look]) -> tuple[DeviceState, list[Decision], list[Alert]]:
         """One device's windows, in order, through its event engine.
@@ -260,11 +278,12 @@ class Pipeline:
         """
         model, events, last = self.model, device.events, device.last
         rest_state, quality = device.rest, device.quality
+        n_overlapping = -(-self.shape.n_samples // self.shape.n_hop)
         decisions: list[Decision] = []
         alerts: list[Alert] = []
         for look in looks:
             seen, score = look.seen, look.score
-            quality = watch(quality, look.signs)
+            quality = watch(quality, look.signs, n_overlapping=n_overlapping)
             if not quality.faults:  # what is stuck has no gravity to be measured
                 rest_state = _watch_rest(rest_state, look.rest_ms2)
             is_broken = bool(quality.faults) or rest_state.fault is not None
@@ -287,13 +306,14 @@ def _arrived_earlier(device: DeviceState, by_ns: int) -> DeviceState:
     return replace(device, seen_ns=(device.seen_ns[0], device.seen_ns[1] - by_ns))
 
 
-def _signs(batch: WindowBatch, is_stuck: BoolArray) -> list[Signs]:
-    """What each window shows of its sensor."""
-    signs = [_CLEAN] * len(batch)
+def _signs(batch: WindowBatch, found: Motion) -> list[Signs]:
+    """What each window shows of its sensor: of nearly all, nothing."""
+    signs = [CLEAN] * len(batch)
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held
-    rows = np.flatnonzero((held != 0) | is_stuck)
+    turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
+    rows = np.flatnonzero((held != 0) | found.is_stuck | turned)
     for i, moves in zip(rows.tolist(), is_moving(batch.signals[rows]).tolist(), strict=True):
-        signs[i] = Signs(int(held[i]), moves, bool(is_stuck[i]))
+        signs[i] = Signs(int(held[i]), moves, bool(found.is_stuck[i]), bool(turned[i]))
     return signs
 
 

@@ -19,6 +19,15 @@ GRAVITY_TOLERANCE = 0.12
 _CHUNK = 256
 
 HOLD_S = 1.0  # a signal is held once it has kept one value for so long; 0.4 s is the longest in MobiFall, at 2 g
+JUMP_MARGIN_RAD = 0.8  # 46 degrees
+EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
+# A signal is at its full scale where RAIL_STEPS + 1 samples in a row have one value, not below RAIL_SHARE of the
+# largest such value so far. The smallest full scales in use are 1.5 g and 250 deg/s.
+RAIL_STEPS = 2
+RAIL_ACC_MS2 = 14.0
+RAIL_GYR_RADS = 4.2
+RAIL_SHARE = 0.95
+_RAIL_FLOOR = np.array([RAIL_ACC_MS2] * 3 + [RAIL_GYR_RADS] * 3)
 # A window moves where |a| spreads or the device turns by more than this (std |a|, root mean square |w| about its mean):
 # then every axis of both sensors must, and at rest a coarse sensor may well keep one value.
 MOVING_STD_MS2 = 0.5
@@ -69,24 +78,56 @@ class HoldState:
 
 def held_signals(state: HoldState, values: FloatArray, *, rate_hz: float) -> tuple[HoldState, IntArray]:
     """Which signals of each of the next grid samples (n, 6) are held: bit r of int64 (n,) for signal r."""
+    state, n_steps = _hold(state, values)
+    if n_steps is None:
+        return state, np.zeros(len(values), dtype=np.int64)
+    return state, ((n_steps >= round(HOLD_S * rate_hz)) << np.arange(6)).sum(axis=1)
+
+
+def _hold(state: HoldState, values: FloatArray) -> tuple[HoldState, IntArray | None]:
+    """The state after the next samples (n, 6), and for how many steps each has kept its values; None: for none."""
     if len(values) == 0:
-        return state, np.zeros(0, dtype=np.int64)
-    rows = np.concatenate([state.last, values])
-    last = rows[-1:].copy()
+        return state, None
+    before = state.last if len(state.last) else np.full((1, 6), np.nan)  # the first sample has none before it
+    rows = np.concatenate([before, values])
     is_same = rows[1:] == rows[:-1]
     if not is_same.any():  # nearly always
-        is_kept = len(rows) == len(values) + 1 or len(values) > 1
-        return HoldState(last, np.zeros_like(state.n_steps) if is_kept else state.n_steps), _zeros(len(values))
-    step = np.arange(1, len(is_same) + 1)[:, None]
+        return HoldState(values[-1:].copy()), None
+    step = np.arange(1, len(values) + 1)[:, None]
     changed = np.maximum.accumulate(np.where(is_same, 0, step), axis=0)
     n_steps = np.where(changed > 0, step - changed, step + state.n_steps)
-    bits = ((n_steps >= round(HOLD_S * rate_hz)) << np.arange(6)).sum(axis=1)
-    held = np.concatenate([_zeros(len(values) - len(bits)), bits])  # the first sample of a segment has none before it
-    return HoldState(last, n_steps[-1]), held
+    return HoldState(values[-1:].copy(), n_steps[-1]), n_steps
 
 
-def _zeros(n: int) -> IntArray:
-    return np.zeros(n, dtype=np.int64)
+@dataclass(frozen=True, slots=True, eq=False)
+class RailState:
+    """hold: as in `HoldState`, of samples as they came; rail: the full scale seen so far of (acc, gyr), m/s2 and rad/s,
+    0 before any was; n_saturated: samples at it."""
+
+    hold: HoldState = field(default_factory=HoldState)
+    rail: tuple[float, float] = (0.0, 0.0)
+    n_saturated: int = 0
+
+
+def push_rail(state: RailState, acc_ms2: FloatArray, gyr_rads: FloatArray) -> RailState:
+    """The state after samples (n, 3) of both sensors as they came, before any resampling.
+
+    A sample is saturated where it is the third or a later one in a row with the same value of an axis, large, and not
+    below the full scale that such rows have shown so far.
+    """
+    values = np.concatenate([acc_ms2, gyr_rads], axis=1)
+    hold, n_steps = _hold(state.hold, values)
+    if n_steps is None:
+        return RailState(hold, state.rail, state.n_saturated)
+    flat = np.where(n_steps >= RAIL_STEPS, np.abs(values), 0.0)
+    flat[flat < _RAIL_FLOOR] = 0.0
+    if not flat.any():
+        return RailState(hold, state.rail, state.n_saturated)
+    highest = flat.reshape(-1, 2, 3).max(axis=2)
+    rail = np.maximum.accumulate(np.maximum(highest, state.rail), axis=0)
+    is_saturated = ((highest > 0) & (highest >= RAIL_SHARE * rail)).any(axis=1)
+    acc_rail, gyr_rail = rail[-1].tolist()
+    return RailState(hold, (acc_rail, gyr_rail), state.n_saturated + int(is_saturated.sum()))
 
 
 def is_moving(signals: FloatArray) -> BoolArray:
@@ -99,44 +140,79 @@ def is_moving(signals: FloatArray) -> BoolArray:
     return moving
 
 
+def is_turned_unseen(before: FloatArray, after: FloatArray, signals: FloatArray, *, rate_hz: float) -> BoolArray:
+    """In which windows (n, 6, m) gravity turns by more than the gyroscope has seen: an axis has changed.
+
+    before, after: unit mean acceleration (n, 3) of a window's first and last second. The way of the device's rotation,
+    the integral of |w|, is the most that the direction of gravity can turn; JUMP_MARGIN_RAD is left for what is not
+    gravity in those means.
+    """
+    cosine = np.clip((before * after).sum(axis=1), -1.0, 1.0)
+    turned = np.zeros(len(signals), dtype=np.bool_)
+    for i in np.flatnonzero(cosine < np.cos(JUMP_MARGIN_RAD)).tolist():
+        way = np.sqrt((signals[i, 3:] ** 2).sum(axis=0)).sum() / rate_hz
+        turned[i] = np.arccos(cosine[i]) > way + JUMP_MARGIN_RAD
+    return turned
+
+
 @dataclass(frozen=True, slots=True)
 class QualityState:
-    """What is known of a device's sensor. stuck: signals found stuck, bits as in `held_signals`; faults: what holds
-    now; counts: windows that each fault has touched."""
+    """What is known of a device's sensor. stuck: signals found stuck, bits as in `held_signals`; n_turned: windows to
+    come that may overlap the one in which an axis changed; faults: what holds now; counts: windows that each fault has
+    touched."""
 
     stuck: int = 0
+    n_turned: int = 0
     faults: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What one window shows: signals held in it (bits), whether it moves, whether no signal of it changes at all."""
+    """What one window shows: signals held in it (bits), whether it moves, whether no signal of it changes at all,
+    whether gravity turns unseen by the gyroscope."""
 
     held: int = 0
     is_moving: bool = False
     is_stuck: bool = False
+    is_turned: bool = False
 
 
-_CLEAN = Signs()
+CLEAN = Signs()
 
 
-def watch(state: QualityState, signs: Signs) -> QualityState:
+def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> QualityState:
     """The state after one more window, whose faults are those that touch this window.
 
     A signal that is held while the device moves is stuck (`acc_stuck`, `gyr_stuck`), and stays so until a window comes
-    in which it is not held. `stuck`: no signal changes.
+    in which it is not held. `stuck`: no signal changes. `axis_change`: gravity turned without the gyroscope, which is
+    not stuck; of n_overlapping windows from that one on each may still have it inside.
     """
-    if signs == _CLEAN and not state.faults:
+    if signs is CLEAN and not state.faults:
         return state
     stuck = signs.held & (state.stuck | (signs.held if signs.is_moving else 0))
-    faults = []
-    if signs.is_stuck:
-        faults.append("stuck")
-    else:
-        faults += [name for name, bits in _SENSOR_BITS if stuck & bits]
+    n_turned = max(0, state.n_turned - 1)
+    if signs.is_turned and not signs.held & _GYR_BITS:
+        n_turned = n_overlapping
+    faults = ["stuck"] if signs.is_stuck else [name for name, bits in _SENSOR_BITS if stuck & bits]
+    if n_turned:
+        faults.append("axis_change")
     counts = {**state.counts, **{name: state.counts.get(name, 0) + 1 for name in faults}}
-    return QualityState(stuck, tuple(faults), counts)
+    return QualityState(stuck, n_turned, tuple(faults), counts)
 
 
-_SENSOR_BITS = (("acc_stuck", 0b000111), ("gyr_stuck", 0b111000))
+_ACC_BITS, _GYR_BITS = 0b000111, 0b111000
+_SENSOR_BITS = (("acc_stuck", _ACC_BITS), ("gyr_stuck", _GYR_BITS))
+
+
+def epoch_mistake(t_ns: int, now_ns: int) -> str | None:
+    """How a stamp is wrong that is in another unit of time than was declared; None where that is not what it is.
+
+    >>> epoch_mistake(1_700_000_000_123, 1_700_000_000_000_000_000)
+    '1e6 times too small'
+    """
+    for exponent in (3, 6, 9):
+        for factor, name in ((10**exponent, "small"), (10**-exponent, "large")):
+            if abs(t_ns * factor / now_ns - 1) < EPOCH_TOLERANCE:
+                return f"1e{exponent} times too {name}"
+    return None

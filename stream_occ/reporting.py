@@ -211,7 +211,7 @@ def _odd_samples(state: DeviceState) -> dict[str, int]:
     counters = state.resampler.counters
     names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
     odd = {name: getattr(counters, name) for name in names}
-    return odd | {"unscorable": state.n_unscorable} | state.quality.counts
+    return odd | {"unscorable": state.n_unscorable} | state.fault_counts
 
 
 def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]:

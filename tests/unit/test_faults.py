@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -23,13 +23,17 @@ from tests.unit.toy_model import toy_model
 
 LENGTH_S = 40.0
 ACTIVITIES = ("STD", "WAL", "FOL")
-COSTS_VERDICTS = {"unscorable", "not_scored"}
-# A fault of the simulator, the activity in which it shows, its name in the state, and whether it costs verdicts.
-EXPECTED: tuple[tuple[str, str, str, bool], ...] = (
-    ("stuck:0", "WAL", "acc_stuck", True),
-    ("stuck:1", "FOL", "acc_stuck", True),
-    ("stuck:4", "WAL", "gyr_stuck", True),
-    ("stuck:6", "WAL", "stuck", True),
+COSTS_VERDICTS = {"unscorable", "not_scored", "no_data"}
+# A fault of the simulator, the activity in which it shows, its name in the state, and what it costs.
+EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "all messages"]], ...] = (
+    ("stuck:0", "WAL", "acc_stuck", "its windows"),
+    ("stuck:1", "FOL", "acc_stuck", "its windows"),
+    ("stuck:4", "WAL", "gyr_stuck", "its windows"),
+    ("stuck:6", "WAL", "stuck", "its windows"),
+    ("axes", "STD", "axis_change", "its windows"),
+    ("saturation", "WAL", "saturated", "nothing"),
+    ("epoch-unit", "WAL", "epoch_unit", "all messages"),
+    ("epoch-unit:1000000", "WAL", "epoch_unit", "all messages"),
 )
 
 
@@ -69,17 +73,18 @@ def named(bench: Bench) -> set[str]:
     return {name for state in bench.link.of("stream_occ/w1/state") for name in state["faults"]}
 
 
-@pytest.mark.parametrize(("fault", "activity", "name", "is_costly"), EXPECTED)
+@pytest.mark.parametrize(("fault", "activity", "name", "cost"), EXPECTED)
 def test_fault_gets_its_name_and_no_other(
-    recordings: dict[str, Recording], fault: str, activity: str, name: str, is_costly: bool
+    recordings: dict[str, Recording], fault: str, activity: str, name: str, cost: str
 ) -> None:
     """Beyond what the undisturbed replay shows; what costs verdicts leaves no window of its own that is normal."""
     before, bench = named(played(recordings[activity], None)), played(recordings[activity], fault)
-    assert not before & (COSTS_VERDICTS | {name})
+    assert not before & {"unscorable", "not_scored", name}
     assert named(bench) - before - COSTS_VERDICTS == {name}
     counters = bench.state()["counters"]
     assert counters[name] > 0
-    assert counters.get("unscorable", 0) == (counters[name] if is_costly else 0)
+    assert counters.get("unscorable", 0) == (counters[name] if cost == "its windows" else 0)
+    assert ("windows" in counters) == (cost != "all messages")
 
 
 @pytest.mark.parametrize("activity", ACTIVITIES)

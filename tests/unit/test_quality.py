@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from stream_occ.quality import (
     HoldState,
     QualityState,
+    RailState,
     Signs,
+    epoch_mistake,
     held_signals,
     is_moving,
+    is_turned_unseen,
+    push_rail,
     rest_fault,
     rest_magnitude_ms2,
     watch,
@@ -93,3 +97,61 @@ def test_what_moves():
     swings[2] += 2.0 * np.sin(np.arange(250))
     turns[4] += 1.0 * np.sin(np.arange(250))
     assert is_moving(np.stack([still, swings, turns])).tolist() == [False, True, True]
+
+
+def rails_loop(values):
+    """Samples at full scale, one after another: (acc rail, gyr rail, number)."""
+    rails, run, n, before = [0.0, 0.0], [0] * 6, 0, None
+    for row in values:
+        run = [run[r] + 1 if before is not None and row[r] == before[r] else 0 for r in range(6)]
+        before = row
+        is_full = False
+        for sensor, least in ((0, 14.0), (1, 4.2)):
+            flat = [abs(row[r]) for r in range(3 * sensor, 3 * sensor + 3) if run[r] >= 2 and abs(row[r]) >= least]
+            rails[sensor] = max([rails[sensor], *flat])
+            is_full |= any(value >= 0.95 * rails[sensor] for value in flat)
+        n += is_full
+    return (*rails, n)
+
+
+ROWS = st.tuples(
+    *[st.sampled_from([1.0, 15.0, -20.0])] * 2, st.just(0.5), *[st.sampled_from([0.1, 4.0, -4.3])] * 2, st.just(0.0)
+)
+
+
+@given(st.lists(ROWS, max_size=30), st.lists(st.integers(0, 30), max_size=6))
+def test_saturated_samples_equal_a_loop_for_any_cutting(rows, points):
+    """The third sample in a row at the largest value so far, of one axis, and those that follow."""
+    values = np.array(rows, dtype=float).reshape(-1, 6)
+    state = RailState()
+    for a, b in pairwise([0, *sorted(min(p, len(rows)) for p in points), len(rows)]):
+        state = push_rail(state, values[a:b, :3], values[a:b, 3:])
+    assert (*state.rail, state.n_saturated) == rails_loop(rows)
+
+
+def test_gravity_cannot_turn_further_than_the_device_does():
+    """From z to x within 3 s: not without rotation, well with 90 degrees of it; 40 degrees may be a push."""
+    z, x, aslant = np.array([0.0, 0, 1]), np.array([1.0, 0, 0]), np.array([np.sin(0.7), 0, np.cos(0.7)])
+    still, turns = np.zeros((6, 150)), np.zeros((6, 150))
+    turns[4, 50:100] = np.pi / 2
+    before, after = np.stack([z, z, z, z]), np.stack([x, x, aslant, -z])
+    found = is_turned_unseen(before, after, np.stack([still, turns, still, turns]), rate_hz=50.0)
+    assert found.tolist() == [True, False, False, True]
+
+
+def test_windows_that_overlap_a_change_of_axes_are_told():
+    """Of the window in which gravity turned unseen and those after it, as many as may have it inside."""
+    state, names = QualityState(), []
+    for signs in (Signs(is_turned=True), *[Signs()] * 3, Signs(is_turned=True, held=0b001000)):
+        state = watch(state, signs, n_overlapping=3)
+        names.append(state.faults)
+    assert names == [("axis_change",)] * 3 + [(), ()]
+
+
+@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("declared", [1, 10**3, 10**6, 10**9])
+def test_stamp_in_another_unit_is_known(unit, declared):
+    """Each of s, ms, us and ns, in a month in which the clock may be; what is right is no mistake."""
+    now_ns = 1_790_000_000 * 10**9
+    stamp = (now_ns // 10**9 - 30 * 86_400) * (10**9 // unit) * declared
+    assert (epoch_mistake(stamp, now_ns) is None) == (unit == declared)

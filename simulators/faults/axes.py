@@ -1,0 +1,33 @@
+"""Axes of both sensors change place every few seconds: x is -y, y is x, then back. Value: seconds between changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulators.faults import Disturb
+from stream_occ.samples import NS_PER_S, FloatArray, SampleBlock
+
+DEFAULT = 10
+
+
+def start(value: float) -> Disturb:
+    """First changed after `value` seconds of the device's time."""
+    first_ns: list[int] = []
+
+    def disturb(block: SampleBlock) -> SampleBlock:
+        first_ns.extend(block.t_ns[:1].tolist() if not first_ns else [])
+        is_changed = ((block.t_ns - first_ns[0]) // round(value * NS_PER_S) % 2 == 1)[:, None] if first_ns else False
+        return replace(
+            block,
+            acc_ms2=np.where(is_changed, _turned(block.acc_ms2), block.acc_ms2),
+            gyr_rads=np.where(is_changed, _turned(block.gyr_rads), block.gyr_rads),
+        )
+
+    return disturb
+
+
+def _turned(values: FloatArray) -> FloatArray:
+    x, y, z = values.T
+    return np.stack([-y, x, z], axis=1)
