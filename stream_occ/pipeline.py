@@ -12,7 +12,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stream_occ.events import Command, EventPolicy, EventState, Observation, Refusal, command, push, tick
+from stream_occ.events import (
+    TICK_GRACE_S,
+    Command,
+    EventPolicy,
+    EventState,
+    Observation,
+    Refusal,
+    command,
+    push,
+    tick,
+)
 from stream_occ.motion import Motion, direction_of, motion
 from stream_occ.quality import (
     CLEAN,
@@ -29,7 +39,14 @@ from stream_occ.quality import (
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
-from stream_occ.windowing import CutterState, WindowBatch, WindowShape, concatenate, push_chunk
+from stream_occ.windowing import (
+    CutterState,
+    WindowBatch,
+    WindowShape,
+    closing_window,
+    concatenate,
+    push_chunk,
+)
 
 PAUSE_NS = 5 * NS_PER_S  # steps further apart: the service, the machine or its clock made a leap
 HOLD_NS = 10 * NS_PER_S  # then samples that waited elsewhere come first, before a deadline acts by the clock
@@ -178,15 +195,21 @@ class Pipeline:
         block), then by time; the windows of all devices are scored as one batch. `now_ns` (UTC) ends countdowns of
         devices that send no more, and tells what came too late to be acted on; no decision depends on it. Nothing ends
         by the clock for a while after the first step, after a pause, and while is_behind: more samples wait.
+
+        Where a stream breaks off, by a gap or in silence, its last window's length is looked at once more: a device
+        that dies in the fall sends the impact and no whole hop after it. Such a window counts where it is flagged.
         """
         state = state.at(now_ns, is_behind=is_behind)
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
+        closing: set[tuple[str, int]] = set()
         for block in blocks:
-            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block)
+            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block, closing)
             devices[block.device_id] = device
             batches.extend(cut)
-        decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns)
+        if not state.is_held:
+            batches += self._close_silent(devices, now_ns, closing)
+        decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns, closing)
         for name, device in devices.items():
             if device.events.state != "normal" and not state.is_held:
                 events, changes = tick(device.events, device.clock_ns(now_ns), self.policy)
@@ -207,9 +230,12 @@ class Pipeline:
         return replace(state, devices=devices), list(alerts), None
 
     def _push_windows(
-        self, devices: dict[str, DeviceState], batch: WindowBatch, now_ns: int
+        self, devices: dict[str, DeviceState], batch: WindowBatch, now_ns: int, closing: set[tuple[str, int]]
     ) -> tuple[list[Decision], list[Alert]]:
-        """All devices' windows, scored as one batch, each device's in order through its own engine."""
+        """All devices' windows, scored as one batch, each device's in order through its own engine.
+
+        closing: (device, start ns) of windows that count only where they are flagged.
+        """
         decisions: list[Decision] = []
         alerts: list[Alert] = []
         if len(batch) == 0:
@@ -217,11 +243,17 @@ class Pipeline:
         X, scores = self._score(batch)
         rest = rest_magnitude_ms2(batch.signals)
         rows_of: dict[str, list[int]] = {}
+        end_of: dict[str, int] = {}
         for i, name in enumerate(batch.device_ids):
-            rows_of.setdefault(name, []).append(i)
-        for name, rows in rows_of.items():
-            devices[name] = devices[name].seen(int(batch.t_end_ns[rows[-1]]), now_ns)
-        oldest_ns = {name: devices[name].oldest_live_ns(now_ns, self.policy.live_within_s) for name in rows_of}
+            is_closing = (name, int(batch.t_start_ns[i])) in closing
+            if not is_closing:
+                end_of[name] = int(batch.t_end_ns[i])
+            if not is_closing or scores[i] > self.model.threshold:
+                rows_of.setdefault(name, []).append(i)
+        for name, t_end_ns in end_of.items():
+            devices[name] = devices[name].seen(t_end_ns, now_ns)
+        names, within_s = dict.fromkeys(batch.device_ids), self.policy.live_within_s
+        oldest_ns = {name: devices[name].oldest_live_ns(now_ns, within_s) for name in names}
         seen, signs = self._look(batch, oldest_ns)
         for name, rows in rows_of.items():
             looks = [_Look(seen[i], X[i], float(scores[i]), float(rest[i]), signs[i]) for i in rows]
@@ -230,14 +262,36 @@ class Pipeline:
             alerts += changes
         return decisions, alerts
 
-    def _push_block(self, device: DeviceState, block: SampleBlock) -> tuple[DeviceState, list[WindowBatch]]:
+    def _push_block(
+        self, device: DeviceState, block: SampleBlock, closing: set[tuple[str, int]]
+    ) -> tuple[DeviceState, list[WindowBatch]]:
         resampler, chunks = resample(device.resampler, block, rate_hz=self.model.rate_hz, settings=self.settings)
         cutter, cut = device.cutter, []
         for chunk in chunks:
+            if chunk.starts_segment:
+                cut += self._close(cutter, block.device_id, closing)
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=self.shape, sos=self.model.sos)
             cut.append(batch)
         rail = push_rail(device.rail, block.acc_ms2, block.gyr_rads)
         return replace(device, resampler=resampler, cutter=cutter, rail=rail), cut
+
+    def _close(self, cutter: CutterState, device_id: str, closing: set[tuple[str, int]]) -> list[WindowBatch]:
+        """The window that ends a segment, noted in `closing`; none where another ends there."""
+        batch = closing_window(cutter, device_id=device_id, shape=self.shape)
+        closing.update((device_id, t_ns) for t_ns in batch.t_start_ns.tolist())
+        return [batch] if len(batch) else []
+
+    def _close_silent(
+        self, devices: dict[str, DeviceState], now_ns: int, closing: set[tuple[str, int]]
+    ) -> list[WindowBatch]:
+        """The windows that end the streams of devices of which nothing has come for a while."""
+        silent_ns, batches = round(TICK_GRACE_S * NS_PER_S), []
+        for name, device in devices.items():
+            if device.cutter.is_closed or device.seen_ns is None or now_ns - device.seen_ns[1] < silent_ns:
+                continue
+            batches += self._close(device.cutter, name, closing)
+            devices[name] = replace(device, cutter=replace(device.cutter, is_closed=True))
+        return batches
 
     def _score(self, batch: WindowBatch) -> tuple[FloatArray, FloatArray]:
         """Features (n, d) and scores (n,), NaN for a window whose features are not finite."""

@@ -90,7 +90,8 @@ class CutterState:
     """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on.
 
     `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it;
-    held: int64 (n,), which of the unfiltered signals are held at each grid sample.
+    held: int64 (n,), which of the unfiltered signals are held at each grid sample. anchor_t_ns: stamp of grid sample 0.
+    The latest window's length at least is kept, for `closing_window`; is_closed: it was cut since the last chunk.
     """
 
     first: int = 0
@@ -99,6 +100,8 @@ class CutterState:
     filter_state: FloatArray | None = None
     held: IntArray = field(default_factory=lambda: _NO_HELD)
     hold: HoldState = field(default_factory=HoldState)
+    anchor_t_ns: int = 0
+    is_closed: bool = False
 
 
 def push_chunk(
@@ -133,9 +136,24 @@ def push_chunk(
         is_held = np.bitwise_or.reduce(marks, axis=1)
     batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held)
     next_start = start + n_windows * shape.n_hop
-    keep_from = min(next_start, end)
-    tail = signals[:, keep_from - first :].copy()
-    return CutterState(keep_from, next_start, tail, filter_state, held[keep_from - first :].copy(), hold), batch
+    keep_from = max(first, min(next_start, end - shape.n_samples))
+    tail, held = signals[:, keep_from - first :].copy(), held[keep_from - first :].copy()
+    return CutterState(keep_from, next_start, tail, filter_state, held, hold, chunk.anchor_t_ns), batch
+
+
+def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) -> WindowBatch:
+    """The window that ends with the segment's last grid sample, where no other does; none in a shorter segment.
+
+    For where a stream breaks off: the samples after the last whole hop are in no other window.
+    """
+    end = state.first + state.signals.shape[1]
+    start = end - shape.n_samples
+    if state.is_closed or start < state.first or start == state.next_start - shape.n_hop:
+        return concatenate([], shape)
+    t_start_ns = state.anchor_t_ns + grid_offset_ns(np.array([start]), shape.rate_hz)
+    held = np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True)
+    signals = np.ascontiguousarray(state.signals[None, :, start - state.first :])
+    return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held)
 
 
 def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBatch:

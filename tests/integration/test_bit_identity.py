@@ -25,10 +25,11 @@ from stream_occ.events import EventPolicy, finish
 from stream_occ.motion import motion
 from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import Pipeline
+from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, train
-from stream_occ.windowing import WindowBatch, cut_windows
+from stream_occ.windowing import CutterState, WindowBatch, WindowShape, closing_window, cut_windows, push_chunk
 from tests.integration.broker import Broker
 from tests.integration.detector import Detector, Watcher, wait_until
 
@@ -93,6 +94,28 @@ def offline_scores(model: Model, block: SampleBlock) -> list[float]:
 def cut(model: Model, block: SampleBlock) -> WindowBatch:
     """The model's windows of a whole recording."""
     return cut_windows(block, rate_hz=model.rate_hz, window_s=model.window_s, hop_s=model.hop_s, sos=model.sos)
+
+
+def offline_scores_and_ends(model: Model, block: SampleBlock) -> list[float]:
+    """Scores of the offline path, and of the window that ends each segment where it is flagged, in order of time."""
+    shape = WindowShape.of(rate_hz=model.rate_hz, window_s=model.window_s, hop_s=model.hop_s)
+    _, chunks = resample(ResamplerState(), block, rate_hz=model.rate_hz, settings=StreamSettings())
+    cutter, scores = CutterState(), []
+
+    def close() -> None:
+        batch = closing_window(cutter, device_id=block.device_id, shape=shape)
+        if len(batch):
+            found = model.score_features(model.feature_set.extract(batch)).tolist()
+            scores.extend(score for score in found if score > model.threshold)
+
+    for chunk in chunks:
+        if chunk.starts_segment:
+            close()
+        cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=shape, sos=model.sos)
+        if len(batch):
+            scores.extend(model.score_features(model.feature_set.extract(batch)).tolist())
+    close()
+    return scores
 
 
 def pushed_scores(model: Model, block: SampleBlock, sizes: tuple[int, ...]) -> list[float]:
@@ -176,7 +199,7 @@ def test_replay_through_a_broker_at_speed_20_gives_the_offline_scores(
     model = load_model(model_path)
     streams = {f"r{i}": [recording] for i, recording in enumerate(recordings)} | {"all": recordings}
     expected = {
-        device: [score for recording in played for score in offline_scores(model, recording.block)]
+        device: [score for recording in played for score in offline_scores_and_ends(model, recording.block)]
         for device, played in streams.items()
     }
     n_expected = sum(len(scores) for scores in expected.values())
