@@ -13,6 +13,7 @@ from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
 
 PROBED = 24  # messages that a codec is tried on
+PROBED_BYTES = 1024 * 1024  # of all of them together, as far as more than one is there
 EXPLORED = 6  # and those on which it is found out what its profile must say
 ASSUMED_RATE_HZ = 50.0  # until it is counted
 # Of a sensor whose unit nobody says, numbers are taken as they are; so large a unit lets raw counts pass the bounds.
@@ -70,8 +71,9 @@ def usable_codecs() -> tuple[dict[str, Codec], list[str]]:
 
 def try_codecs(payloads: Sequence[bytes], codecs: dict[str, Codec]) -> list[Trial]:
     """One trial a codec, the best one first."""
-    step = max(1, len(payloads) // PROBED)
-    probed = payloads[::step][:PROBED]
+    largest = max((len(payload) for payload in payloads), default=0)
+    n_probed = max(1, min(PROBED, PROBED_BYTES // max(largest, 1)))
+    probed = payloads[:: max(1, len(payloads) // n_probed)][:n_probed]
     trials = [_trial(name, codec, probed) for name, codec in codecs.items()]
     return sorted(trials, key=lambda trial: (-trial.share, trial.is_foreign, _n_said(trial.profile), trial.codec))
 
