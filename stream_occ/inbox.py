@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Outcome = Literal["taken", "unheard", "refused"]
 """What the broker says of a message of QoS 1: it has it, has it and nobody is subscribed, or does not want it."""
+
+
+class Token(NamedTuple):
+    """With what a message is acknowledged: its id, which a later connection uses anew, and the connection."""
+
+    connection: int
+    mid: int
+    qos: int
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
     """A message as it came. arrived_s is on the monotonic clock.
 
-    n_bytes is the size as sent: larger than len(payload) where the payload was thrown away for its size.
+    n_bytes is the size as sent: larger than len(payload) where the payload was thrown away for its size. token: where
+    the message is to be acknowledged by us; is_again: the broker says that it delivers it again.
     """
 
     topic: str
@@ -25,12 +34,24 @@ class Received:
     is_retained: bool
     arrived_s: float
     n_bytes: int
+    token: Token | None = None
+    is_again: bool = False
 
     @classmethod
-    def of(cls, topic: str, payload: bytes, *, is_retained: bool, arrived_s: float, max_bytes: int) -> Received:
+    def of(
+        cls,
+        topic: str,
+        payload: bytes,
+        *,
+        is_retained: bool,
+        arrived_s: float,
+        max_bytes: int,
+        token: Token | None = None,
+        is_again: bool = False,
+    ) -> Received:
         """The message, without its payload where that is larger than max_bytes: the queue must not hold it."""
         n_bytes = len(payload)
-        return cls(topic, payload if n_bytes <= max_bytes else b"", is_retained, arrived_s, n_bytes)
+        return cls(topic, payload if n_bytes <= max_bytes else b"", is_retained, arrived_s, n_bytes, token, is_again)
 
 
 class Link(Protocol):
@@ -55,6 +76,9 @@ class Link(Protocol):
     ) -> bool:
         """Hands a message over; False where it was dropped (counted). on_done: called, by any thread, when the broker
         has answered."""
+
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        """Tells the broker, in their order, which messages it need not deliver again."""
 
 
 class Inbox:

@@ -132,6 +132,11 @@ class Intake:
                 record.fault_seen_s["late_data"] = now_s
         return samples
 
+    def is_stamped_here(self, topic: str) -> bool:
+        """True for a message whose stamps are those of its arrival: two that are alike may be two."""
+        found = self._find(topic)
+        return found is not None and found[1].profile.stamps == "arrival"
+
     def restore(self, device_id: str, open_alert: Alert | None, now_s: float) -> DeviceRecord | None:
         """A device known before the service started; None where it has no place now. An open alert always has."""
         is_wanted = not self._allowed or device_id in self._allowed

@@ -39,6 +39,7 @@ class Keeper:
         self._unsaved: list[Told] = []
         self._settled: dict[Key, frozenset[str] | None] = {}
         self._changed: set[str] = set()
+        self._touched: set[str] = set()
         self._forgotten: set[str] = set()
         self._n_failed = 0
 
@@ -46,6 +47,20 @@ class Keeper:
     def is_failing(self) -> bool:
         """True while what should be kept is not."""
         return self._is_missing or self._n_failed > 0
+
+    @property
+    def is_keeping(self) -> bool:
+        """True where there is a store, working or not."""
+        return self._store is not None
+
+    def seen(self) -> bytes:
+        """Digests of messages that the restored states hold."""
+        return b"" if self._store is None else self._store.seen()
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Devices whose states changed by messages that are not yet acknowledged: every save has all of them."""
+        if self._store is not None:
+            self._touched.update(names)
 
     def restored(self) -> dict[str, SavedDevice]:
         """What was saved; raises DataError where it is damaged."""
@@ -81,6 +96,7 @@ class Keeper:
         if self._store is not None:
             self._forgotten.add(device_id)
             self._changed.discard(device_id)
+            self._touched.discard(device_id)
             self._saved.pop(device_id, None)
 
     def is_due(self, now_s: float) -> bool:
@@ -88,11 +104,22 @@ class Keeper:
         is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten or self._settled)
         return self._store is not None and (is_urgent or now_s >= self._due_s)
 
-    def save(self, devices: Mapping[str, Standing], *, now_s: float, now_ns: int, is_last: bool = False) -> None:
-        """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs."""
+    def save(
+        self,
+        devices: Mapping[str, Standing],
+        *,
+        now_s: float,
+        now_ns: int,
+        is_last: bool = False,
+        seen: bytes = b"",
+    ) -> None:
+        """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs.
+
+        seen: digests of messages that the states hold.
+        """
         if self._store is None:
             return
-        names = set(devices) if is_last else self._changed & devices.keys()
+        names = set(devices) if is_last else (self._changed | self._touched) & devices.keys()
         if now_s >= self._due_s:
             self._due_s = now_s + self._interval_s
             names |= {name for name, (_, alert) in devices.items() if alert is not None}
@@ -103,7 +130,9 @@ class Keeper:
         states = {name: devices[name] for name in sorted(names)}
         try:
             self._store.forget(self._forgotten - devices.keys())
-            self._store.save(states, self._unsaved, model_id=self._model_id, now_ns=now_ns, settled=self._settled)
+            self._store.save(
+                states, self._unsaved, model_id=self._model_id, now_ns=now_ns, settled=self._settled, seen=seen
+            )
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error)
             return
@@ -113,6 +142,7 @@ class Keeper:
         self._unsaved.clear()
         self._settled.clear()
         self._changed.clear()
+        self._touched.clear()
         self._forgotten.clear()
         self._saved.update({name: (standing[0], now_s) for name, standing in states.items()})
 

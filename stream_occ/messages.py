@@ -36,6 +36,7 @@ SERVICE_REASONS: dict[str, str] = {
     "no_input": "a topic that no input's pattern matches",
     "own_topic": "a topic that this service itself publishes to",
     "retained": "a retained message, which says nothing of now",
+    "delivered_again": "a message that the broker delivered a second time; its samples were taken the first time",
     **LOSSES,
     "internal_error": "an error of ours; the log has it",
 }

@@ -5,8 +5,9 @@ can mix. One thread of ours owns the socket through the client's interface for f
 append to its queue and wake it. It starts with the broker down, waits longer after each failure (with jitter), and
 subscribes anew on every connection. `is_alive` and `silent_s` are there to be watched.
 
-Messages in are acknowledged when they have been put into the inbox, not when they have been scored: what is in the
-inbox when the process is killed is lost. Durable delivery (acknowledge after commit) has its place in `_on_message`.
+Messages in are acknowledged when `on_message` has returned or, where the owner acknowledges by hand, when it says so:
+what the broker has no acknowledgement for it delivers again, so a process that is killed loses nothing. A message's id
+means another message on the next connection: acknowledgements from before it are dropped.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from stream_occ.errors import ServiceError
-from stream_occ.inbox import Outcome, Received
-from stream_occ.mqtt_options import Birth, MqttOptions, Subscription, named, set_tls
+from stream_occ.inbox import Outcome, Received, Token
+from stream_occ.mqtt_options import Birth, MqttOptions, Subscription, guarded, named, set_tls
 
 __all__ = ["Birth", "MqttLink", "MqttOptions", "Subscription"]
 
@@ -77,6 +78,7 @@ class MqttLink:
         self._on_ready = on_ready
         self._pending: dict[int, _Pending] = {}  # by mid: handed over, not yet out or acknowledged
         self._early: dict[int, Outcome] = {}  # by mid: on_publish came before publish() returned
+        self._acks: deque[Token] = deque()
         self._n_received = 0
         self._lock = threading.Lock()
         self._accepted = threading.Event()
@@ -152,6 +154,11 @@ class MqttLink:
         self._wake()
         return True
 
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        """Has messages acknowledged, in this order; nothing where their connection is gone."""
+        self._acks.extend(tokens)
+        self._wake()
+
     def flush(self, timeout_s: float) -> bool:
         """Waits until nothing is pending; False where time ran out or the broker is away."""
         deadline = time.monotonic() + timeout_s
@@ -199,6 +206,8 @@ class MqttLink:
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.SessionExpiryInterval = options.session_expiry_s
             properties.MaximumPacketSize = MAX_PACKET_BYTES
+            if options.unacknowledged_messages:
+                properties.ReceiveMaximum = options.unacknowledged_messages
             arguments = {"clean_start": False, "properties": properties}
         self._connecting_since_s = time.monotonic()
         self._client.connect(options.host, options.port, keepalive=options.keepalive_s, **arguments)
@@ -218,6 +227,7 @@ class MqttLink:
         if sock in readable or has_pending:
             self._last_read_s = time.monotonic()
             self._read()
+        self._send_acks()
         if writable or self._client.want_write():
             self._client.loop_write()
         self._client.loop_misc()
@@ -234,8 +244,15 @@ class MqttLink:
             if self._n_received == n_before:
                 return
 
+    def _send_acks(self) -> None:
+        while self._acks:
+            token = self._acks.popleft()
+            if token.connection == self.n_connects and self.is_connected:
+                self._client.ack(token.mid, token.qos)
+
     def _close(self) -> None:
         try:
+            self._send_acks()
             if self._client.socket() is not None:
                 self._client.disconnect()
                 self._client.loop_write()
@@ -253,6 +270,7 @@ class MqttLink:
             client_id=options.client_id,
             clean_session=None if is_v5 else options.session_expiry_s == 0,
             protocol=MQTTProtocolVersion.MQTTv5 if is_v5 else MQTTProtocolVersion.MQTTv311,
+            manual_ack=options.unacknowledged_messages > 0,
         )
         client.suppress_exceptions = True
         client.connect_timeout = options.connect_timeout_s
@@ -263,11 +281,11 @@ class MqttLink:
             set_tls(client, options)
         if self._birth is not None:
             client.will_set(self._birth.topic, self._birth.offline, qos=1, retain=True)
-        client.on_connect = _guarded(self._on_connect)
-        client.on_disconnect = _guarded(self._on_disconnect)
-        client.on_message = _guarded(self._on_message)
-        client.on_publish = _guarded(self._on_publish)
-        client.on_subscribe = _guarded(self._on_subscribe)
+        client.on_connect = guarded(self._on_connect)
+        client.on_disconnect = guarded(self._on_disconnect)
+        client.on_message = guarded(self._on_message)
+        client.on_publish = guarded(self._on_publish)
+        client.on_subscribe = guarded(self._on_subscribe)
         client.on_socket_register_write = lambda *_: None  # its presence keeps publish() from writing in our caller
         return client
 
@@ -325,6 +343,7 @@ class MqttLink:
         except UnicodeDecodeError:
             topic = ""
         self._n_received += 1
+        is_by_hand = self._options.unacknowledged_messages > 0 and message.qos > 0
         if self._deliver is not None:
             received = Received.of(
                 topic,
@@ -332,6 +351,8 @@ class MqttLink:
                 is_retained=bool(message.retain),
                 arrived_s=time.monotonic(),
                 max_bytes=self._options.max_payload_bytes,
+                token=Token(self.n_connects, message.mid, message.qos) if is_by_hand else None,
+                is_again=bool(message.dup),
             )
             self._deliver(received)
 
@@ -364,18 +385,6 @@ class MqttLink:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # enough wake-ups are waiting already
             os.write(self._wake_write, b"\0")
-
-
-def _guarded(callback: Callable[..., None]) -> Callable[..., None]:
-    """The callback, whose exceptions are logged and go no further."""
-
-    def guarded(*arguments: Any) -> None:
-        try:
-            callback(*arguments)
-        except Exception:
-            log.exception("error in %s", callback.__name__)
-
-    return guarded
 
 
 def _drain_pipe(descriptor: int) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from stream_occ.errors import ConfigError
 
+log = logging.getLogger("stream_occ.mqtt")
+
 
 @dataclass(frozen=True, slots=True)
 class MqttOptions:
-    """How to reach the broker, and bounds. session_expiry_s 0 makes the broker forget us when the link ends."""
+    """How to reach the broker, and bounds. session_expiry_s 0 makes the broker forget us when the link ends.
+
+    unacknowledged_messages: 0, or how many a broker of MQTT 5 may have sent without an acknowledgement, which then is
+    by hand.
+    """
 
     host: str
     port: int
@@ -30,6 +38,7 @@ class MqttOptions:
     reconnect_max_s: float = 30.0
     outgoing_messages: int = 10_000
     max_payload_bytes: int = 1024 * 1024
+    unacknowledged_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +76,15 @@ def set_tls(client: Any, options: MqttOptions) -> None:
 def named(error: Exception) -> str:
     """The error in one line, with its class."""
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def guarded(callback: Callable[..., None]) -> Callable[..., None]:
+    """The callback, whose exceptions are logged and go no further."""
+
+    def guarded(*arguments: Any) -> None:
+        try:
+            callback(*arguments)
+        except Exception:
+            log.exception("error in %s", callback.__name__)
+
+    return guarded

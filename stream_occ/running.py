@@ -59,12 +59,17 @@ def _run(
         is_ready.set()
 
     def deliver(message: Received) -> None:
-        if not inbox.put(message) and inbox.n_refused & (inbox.n_refused - 1) == 0:
+        if inbox.put(message):
+            return
+        if message.token is not None:  # delivered again it would be late: it is counted, and lost
+            link.acknowledge([message.token])
+        if inbox.n_refused & (inbox.n_refused - 1) == 0:
             log.warning("inbox is full: the worker is behind; %d messages refused so far", inbox.n_refused)
 
     options = link_options(config, client_id)
+    is_durable = keeper.is_keeping and config.mqtt.protocol == "5" and config.mqtt.session_expiry_s > 0
     link = MqttLink(
-        options,
+        replace(options, unacknowledged_messages=min(config.limits.queue_messages, 65_535) if is_durable else 0),
         on_message=deliver,
         subscriptions=[
             *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),

@@ -20,7 +20,7 @@ from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
 from stream_occ.drift import DriftPolicy, DriftWatch
 from stream_occ.events import EventPolicy
-from stream_occ.inbox import Inbox, Link, Received
+from stream_occ.inbox import Inbox, Link, Received, Token
 from stream_occ.intake import Intake
 from stream_occ.keeping import Keeper
 from stream_occ.messages import CountersMessage, Topics, instant
@@ -30,6 +30,7 @@ from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision, SampleBlock
 from stream_occ.scoring import Model
+from stream_occ.seen import Seen, digest
 from stream_occ.store import Told
 from stream_occ.waveform import Signals
 
@@ -39,6 +40,9 @@ FORGET_INTERVAL_S = 60.0
 # Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
 # minutes and gigabytes. More waits for the next slice, which then begins at once.
 SLICE_BYTES = 1024 * 1024
+# Messages are acknowledged when a save holds them. A broker that sends no more than so many without acknowledgements
+# stands still until then: so many wait and none comes.
+STALLED_MESSAGES = 16
 LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
 
 
@@ -84,6 +88,10 @@ class Service:
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
         self._outbox.restore(self._keeper.outbox())
+        self._link = link
+        self._unacknowledged: list[Token] = []
+        self._max_unacknowledged = config.limits.queue_messages // 4
+        self._seen = Seen(self._keeper.seen())
         self._outbox_full = (0, -math.inf)  # how many changes were dropped, and when it was last seen
         has_waveforms = config.output.publish_waveform or (config.state.enabled and config.state.keep_waveforms > 0)
         signals = Signals(model.window_s, model.rate_hz, reorder_s=config.stream.reorder_s)
@@ -96,6 +104,7 @@ class Service:
         self._forget_due_s = 0.0
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
+        self._is_stalled = False
 
     def renew(self) -> None:
         """Has all retained topics published again in the next slice; called, by any thread, on every connection."""
@@ -164,9 +173,9 @@ class Service:
         An act is meant for what was known when it was sent: later samples must not come before it.
         """
         blocks: list[SampleBlock] = []
-        for message in self._inbox.drain(SLICE_BYTES):
+        for message in self._fresh(self._inbox.drain(SLICE_BYTES)):
             if not self.topics.is_command(message.topic):
-                blocks += self.intake.accept(message, now_ns=now_ns, now_s=now_s)
+                blocks += self._accept(message, now_ns, now_s)
                 continue
             if self.topics.is_receipt(message.topic):
                 self._receive(message)
@@ -182,6 +191,32 @@ class Service:
             self.intake.forget_idle(now_s)
         self._drop_forgotten()
         yield self._known(blocks)
+
+    def _fresh(self, messages: Sequence[Received]) -> Iterator[Received]:
+        """The messages that were not taken before; all are to be acknowledged."""
+        self._is_stalled = not messages and len(self._unacknowledged) >= STALLED_MESSAGES
+        for message in messages:
+            if message.token is None:
+                yield message
+                continue
+            self._unacknowledged.append(message.token)
+            key, is_command = digest(message.topic, message.payload), self.topics.is_command(message.topic)
+            # Two acts, or two messages that are stamped at arrival, may be alike.
+            may_be_alike = is_command or self.intake.is_stamped_here(message.topic)
+            if key in self._seen and (message.is_again or not may_be_alike):
+                self.intake.refuse_command("delivered_again", message.topic, "")
+                continue
+            if is_command:
+                self._seen.add(key)
+            yield message
+
+    def _accept(self, message: Received, now_ns: int, now_s: float) -> list[SampleBlock]:
+        """The message's samples, and a note that its device's state holds them."""
+        blocks = self.intake.accept(message, now_ns=now_ns, now_s=now_s)
+        if message.token is not None and blocks:
+            self._seen.add(digest(message.topic, message.payload))
+            self._keeper.touch(block.device_id for block in blocks)
+        return blocks
 
     def _known(self, blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
         """One block a device, of those that are still known."""
@@ -237,14 +272,19 @@ class Service:
             self._signals.trim()
 
     def _keep(self, now_ns: int, now_s: float, *, is_last: bool = False) -> None:
-        """Has changes and what is due written down."""
-        if is_last or self._keeper.is_due(now_s):
+        """Has changes and what is due written down, then the messages behind it acknowledged."""
+        is_waiting = self._is_stalled or len(self._unacknowledged) > self._max_unacknowledged
+        is_saving = is_last or is_waiting or self._keeper.is_due(now_s)
+        if is_saving:
             devices = {
                 name: (state, record.open_alert)
                 for name, record in self.intake.devices.items()
                 if (state := self._state.devices.get(name)) is not None
             }
-            self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last)
+            self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last, seen=self._seen.unsaved())
+        if self._unacknowledged and (is_saving or not self._keeper.is_keeping):
+            self._link.acknowledge(self._unacknowledged)  # where the disk fails too: to stop listening would be worse
+            self._unacknowledged = []
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
         if self._outbox.n_dropped > self._outbox_full[0]:
             self._outbox_full = self._outbox.n_dropped, now_s

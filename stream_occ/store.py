@@ -7,6 +7,7 @@
     alerts     alert_id, seq, device_id, t_ns (device's clock), told_ns (ours), state, content (JSON of the change)
     waveforms  alert_id, seq, device_id, t0_ns, rate_hz, signals (float32 little-endian, n rows of acc x, y, z in m/s2
                and gyr x, y, z in rad/s)
+    seen       saved_ns, digests: of messages whose samples are in the states
     outbox     alert_id, seq, content, received (JSON list): told changes that some receiver does not have yet
 
 What is written is on the disk when `save` returns (write-ahead log, synchronous FULL). Others may read the file while
@@ -40,12 +41,14 @@ from stream_occ.waveform import Waveform
 log = logging.getLogger("stream_occ.store")
 
 SCHEMA_VERSION = 1
+KEEP_SEEN_NS = 60 * NS_PER_S  # a broker that is killed forgets acknowledgements of its last second or so
 HEADER_BYTES = 100  # of an SQLite file
 APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
-_OUTBOX = """
+_ADDED = """
+CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY, saved_ns INTEGER NOT NULL, digests BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL,
                                    content TEXT NOT NULL, received TEXT NOT NULL, UNIQUE (alert_id, seq));
-"""  # not in files of the first versions, which know nothing of it and leave it alone
+"""  # not in files of the first versions, which know nothing of them and leave them alone
 _SCHEMA = f"""
 CREATE TABLE devices (device_id TEXT PRIMARY KEY, model_id TEXT NOT NULL, format_version INTEGER NOT NULL,
                       saved_ns INTEGER NOT NULL, state BLOB NOT NULL, open_alert TEXT) WITHOUT ROWID;
@@ -165,10 +168,11 @@ class Store:
         model_id: str,
         now_ns: int,
         settled: Mapping[Key, frozenset[str] | None] | None = None,
+        seen: bytes = b"",
     ) -> None:
         """Writes states with their open alerts, and told changes, as one transaction; a change told before is kept.
 
-        settled: who has a change that waits; None: it waits no more.
+        settled: who has a change that waits; None: it waits no more. seen: digests of messages that the states hold.
         """
         states = [
             (name, model_id, FORMAT_VERSION, now_ns, dump_state(PipelineState({name: state})), _json_or_none(alert))
@@ -204,6 +208,9 @@ class Store:
             )
             self._db.executemany("DELETE FROM outbox WHERE alert_id = ? AND seq = ?", gone)
             self._db.executemany("UPDATE outbox SET received = ? WHERE alert_id = ? AND seq = ?", received)
+            if seen:
+                self._db.execute("DELETE FROM seen WHERE saved_ns < ?", (now_ns - KEEP_SEEN_NS,))
+                self._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (?, ?)", (now_ns, seen))
             if told:
                 self._trim(now_ns)
 
@@ -218,6 +225,10 @@ class Store:
             except (ValueError, TypeError) as error:
                 log.error("%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error)
         return found
+
+    def seen(self) -> bytes:
+        """Digests of messages that the states hold, of the last minute before the last save."""
+        return b"".join(row for (row,) in self._db.execute("SELECT digests FROM seen ORDER BY id"))
 
     def forget(self, device_ids: Iterable[str]) -> None:
         """Takes devices' states out; their history stays."""
@@ -248,7 +259,7 @@ class Store:
                 raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", _REMEDY)
             if (problem := self._pragma("quick_check(1)")) != "ok":
                 raise _damaged(self.path, problem)
-            self._db.executescript(_OUTBOX)
+            self._db.executescript(_ADDED)
             self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
         except sqlite3.OperationalError:
             raise  # full, read-only, locked: the disk's trouble, not the file's

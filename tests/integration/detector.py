@@ -57,6 +57,10 @@ class Watcher:
         content: dict[str, Any] = json.loads(self.last.get(topic) or b"{}")
         return content
 
+    def contents(self, topic: str) -> list[dict[str, Any]]:
+        """All JSON that came on a topic."""
+        return [json.loads(payload) for name, payload, _ in self.log if name == topic and payload]
+
     def send(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Publishes with QoS 1 and waits until the broker has it."""
         self.client.publish(topic, payload, qos=1, retain=retain).wait_for_publish(10)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from stream_occ.codecs import load_codec
 from stream_occ.config import Config
-from stream_occ.inbox import Inbox, Outcome, Received
+from stream_occ.inbox import Inbox, Outcome, Received, Token
 from stream_occ.keeping import Keeper
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model
@@ -32,6 +32,7 @@ class FakeLink:
         self.outcome: Outcome = "taken"
         self.sent: list[tuple[str, bytes, int, bool]] = []
         self.retained: dict[str, bytes] = {}
+        self.acknowledged: list[Token] = []
 
     def publish(
         self,
@@ -48,6 +49,9 @@ class FakeLink:
         if on_done is not None:
             on_done(self.outcome)
         return True
+
+    def acknowledge(self, tokens: Sequence[Token]) -> None:
+        self.acknowledged += tokens
 
     def of(self, topic: str) -> list[Any]:
         return [json.loads(payload) for name, payload, *_ in self.sent if name == topic and payload]

@@ -1,0 +1,64 @@
+"""Messages that were on their way when the service was killed are delivered again, and taken once."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.broker import Broker
+from tests.integration.detector import Detector, Watcher, wait_until
+from tests.service_model import payload, tumbling, walking
+
+pytestmark = pytest.mark.broker
+
+EVENTS = {"k": 2, "n": 3, "check": False, "countdown_s": 600.0}
+N_MESSAGES, N_SAMPLES = 60, 25
+
+
+def kill(detector: Detector) -> None:
+    assert detector.process is not None
+    detector.process.kill()
+    detector.process.wait()
+    assert detector.process.stdout is not None
+    detector.process.stdout.close()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_kill_of_the_service_costs_no_sample_and_doubles_none(
+    broker: Broker, model_file: Path, tmp_path: Path, seed: int
+) -> None:
+    """Three devices, two kills at random instants: every sample is taken once, every window scored, one alert each."""
+    devices = ("w1", "w2", "w3")
+    rng = random.Random(seed)
+    kills = sorted(rng.sample(range(5, N_MESSAGES - 5), 2))
+    t0_ns = time.time_ns() - N_MESSAGES * N_SAMPLES * 20_000_000
+    with (
+        Watcher(broker.port) as watcher,
+        Detector(tmp_path, broker.port, model_file, events=EVENTS, state={"save_interval_s": 1.0}) as detector,
+    ):
+        for i in range(N_MESSAGES):
+            kind = tumbling if 20 <= i < 26 else walking
+            for device in devices:
+                block = kind(device, N_SAMPLES, t0_ns=t0_ns, first=N_SAMPLES * i)
+                watcher.send(f"wearables/{device}/imu", payload(block))
+            time.sleep(0.05)
+            if i in kills:
+                kill(detector)
+                detector.start()
+        for device in devices:
+            topic = f"stream_occ/{device}/state"
+            wait_until(
+                lambda topic=topic: watcher.json(topic)["counters"].get("samples") == N_MESSAGES * N_SAMPLES,  # type: ignore[misc]
+                f"all samples of {device}: {watcher.json(topic)}",
+            )
+            counters = watcher.json(topic)["counters"]
+            assert not {"late", "duplicate", "clock_reset", "gap", "interpolated"} & set(counters)
+            assert counters["windows"] == (N_MESSAGES * N_SAMPLES - 50) // 25 + 1
+            told = {(content["alert_id"], content["seq"]) for content in watcher.contents(f"stream_occ/{device}/event")}
+            assert len({alert_id for alert_id, _ in told}) == 1
+            assert sorted(seq for _, seq in told) == list(range(len(told)))
+        assert detector.stop() == 0
+        assert "Traceback" not in detector.log.read_text()
