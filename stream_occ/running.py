@@ -14,6 +14,7 @@ from stream_occ.inbox import Inbox, Received
 from stream_occ.keeping import Keeper, open_keeper
 from stream_occ.messages import CountersMessage, Topics
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
+from stream_occ.notify import Notifier
 from stream_occ.scoring import Model
 from stream_occ.service import Service
 from stream_occ.wiring import link_options
@@ -88,10 +89,18 @@ def _run(
     for each in links:
         each.start()
     worker.start()
-    try:
+    notifier = Notifier()
+    notifier.ready()
+
+    def announce() -> None:
         line = _ready_line(config, model)
-        _watch(stop, is_ready, lambda: on_ready(line), Watchdog(links, worker, config.mqtt.keepalive_s))
+        notifier.status(line)
+        on_ready(line)
+
+    try:
+        _watch(stop, is_ready, announce, Watchdog(links, worker, config.mqtt.keepalive_s), notifier)
     finally:
+        notifier.stopping()
         try:
             worker.finish()
         finally:
@@ -109,14 +118,21 @@ def _ready_line(config: Config, model: Model) -> str:
     return f"ready: {patterns} on {config.mqtt.host}:{config.mqtt.port}, model {model.model_id}"
 
 
-def _watch(stop: threading.Event, is_ready: threading.Event, announce: Callable[[], None], watchdog: Watchdog) -> None:
-    """Waits for `stop`, announces once when ready, and lets the watchdog look."""
+def _watch(
+    stop: threading.Event,
+    is_ready: threading.Event,
+    announce: Callable[[], None],
+    watchdog: Watchdog,
+    notifier: Notifier,
+) -> None:
+    """Waits for `stop`, announces once when ready, and lets both watchdogs look: ours, and systemd's."""
     is_announced = False
     while not stop.wait(WATCH_INTERVAL_S if is_announced else 0.02):
         if is_ready.is_set() and not is_announced:
             is_announced = True
             announce()
         watchdog.check()
+        notifier.beat(watchdog.worker.n_slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +173,7 @@ class Worker(threading.Thread):
         self._slice_s = slice_s
         self._is_stopping = threading.Event()
         self._beat_s = time.monotonic()
+        self.n_slices = 0  # ended without an error
 
     @property
     def silent_s(self) -> float:
@@ -171,6 +188,7 @@ class Worker(threading.Thread):
             try:
                 self._service.run_slice()
                 n_failed = 0
+                self.n_slices += 1
             except Exception:
                 n_failed += 1
                 log.exception("slice failed, %d in a row", n_failed)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, Literal
 
 
-def log_to_stderr(level: str) -> None:
-    """Lines with UTC time, level and module on stderr."""
+def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
+    """Lines with UTC time, level and module on stderr; json: an object a line, errors with their traceback in it."""
+    import json
     import logging
     import time
+
+    class JsonFormatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            content = {
+                "t": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": record.getMessage(),
+            }
+            if record.exc_info:
+                content["exception"] = self.formatException(record.exc_info)
+            return json.dumps(content)
 
     class StderrHandler(logging.StreamHandler[Any]):
         """Writes to what is stderr at the moment: a progress bar stands in for it, to keep lines apart from itself."""
@@ -21,7 +34,8 @@ def log_to_stderr(level: str) -> None:
             super().emit(record)
 
     handler = StderrHandler()
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    kind = JsonFormatter if form == "json" else logging.Formatter
+    formatter = kind("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
     root = logging.getLogger()

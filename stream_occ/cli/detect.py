@@ -36,7 +36,7 @@ def command(
     from stream_occ.wiring import ClientId
 
     settings = load_config(config)
-    log_to_stderr(settings.log.level)
+    log_to_stderr(settings.log.level, settings.log.format)
     loaded = load_model(model or settings.model, key=settings.model_key)
     stop = stop_on_signals()
     client_id = ClientId(settings)

@@ -63,7 +63,7 @@ def command(
     entry = None if topic is None else {"pattern": topic, "codec": codec, "profile": profile}
     broker = {"host": host, "port": port}
     settings = adjusted_config(config, mqtt=broker, inputs=None if entry is None else [entry])
-    log_to_stderr(settings.log.level)
+    log_to_stderr(settings.log.level, settings.log.format)
     labels = recording.Labels(subject, activity, fall, placement)  # type: ignore[arg-type]
     stop = stop_on_signals()
     with progress() as report:

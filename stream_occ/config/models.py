@@ -258,6 +258,7 @@ class LogConfig(Section):
     """Lines on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
 
 
 class Config(Section):

@@ -392,6 +392,24 @@ def test_log_lines_stand_above_the_bar_and_output_stays_on_stdout(
     assert "ready" not in shown
 
 
+@pytest.mark.usefixtures("_logging_as_it_was")
+def test_log_lines_as_json_are_one_object_each_whatever_is_in_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Line ends and quotes of a message, and a traceback, stay inside of one line that a log collector can read."""
+    _service.log_to_stderr("info", "json")
+    log = logging.getLogger("some.module")
+    log.debug("not wanted")
+    log.info('refused %r\nof "w1"', "ü")
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        log.exception("slice failed, %d in a row", 2)
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("t"))
+    assert first == {"level": "info", "logger": "some.module", "message": "refused 'ü'\nof \"w1\""}
+    assert (second["level"], second["message"]) == ("error", "slice failed, 2 in a row")
+    assert second["exception"].splitlines()[-1] == "ValueError: broken"
+
+
 def test_bar_never_goes_beyond_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What turns out longer than was told fills the bar and no more."""
     terminal = as_terminal(monkeypatch)
