@@ -118,7 +118,7 @@ def command(
         "window_s": window_s,
         "hop_s": hop_s,
         "train_hop_s": train_hop_s,
-        "threshold.rule": threshold or _implied_rule(max_false_alarms_per_day, reject_share),
+        "threshold.rule": _rule(threshold, max_false_alarms_per_day, reject_share),
         "threshold.max_false_alarms_per_day": max_false_alarms_per_day,
         "threshold.reject_share": reject_share,
         "seed": seed,
@@ -187,18 +187,17 @@ def _flag(dotted: str) -> str:
     return f"--{section}" if name in {"rule", "name"} else f"--{name.replace('_', '-')}"
 
 
-def _implied_rule(per_day: float | None, reject_share: float | None) -> str | None:
-    """The rule that a flag belongs to: who gives the flag wants the rule."""
-    if per_day is not None and reject_share is not None:
-        raise UsageError(
-            "--max-false-alarms-per-day, --reject-share",
-            "be given one at a time",
-            "both",
-            "Take one, or name --threshold",
-        )
-    if per_day is not None:
-        return "budget"
-    return None if reject_share is None else "quantile"
+def _rule(threshold: str | None, per_day: float | None, reject_share: float | None) -> str | None:
+    """The rule asked for, by name or by a flag that belongs to one: who gives the flag wants the rule."""
+    flags = (("--max-false-alarms-per-day", per_day, "budget"), ("--reject-share", reject_share, "quantile"))
+    given = [(flag, rule) for flag, value, rule in flags if value is not None]
+    if len(given) > 1:
+        raise UsageError(" and ".join(flag for flag, _ in given), "be given one at a time", "both", "Leave one out")
+    for flag, rule in given:
+        if threshold not in (None, rule):
+            raise UsageError(flag, f"come with --threshold {rule}", f"--threshold {threshold}", "Leave one out")
+        return rule
+    return threshold
 
 
 def _param(text: str) -> tuple[str, Any]:

@@ -198,6 +198,14 @@ def test_configuration_file_gives_the_data(recordings: Path, capsys: pytest.Capt
             ["--out", "m.occ", "--dataset", "csv", "--data", ".", "--threshold", "x"],
             "--threshold: threshold.rule: must be",
         ),
+        (
+            ["--out", "m.occ", "--threshold", "quantile", "--max-false-alarms-per-day", "1"],
+            "--max-false-alarms-per-day: must come with --threshold budget; got --threshold quantile",
+        ),
+        (
+            ["--out", "m.occ", "--reject-share", "0.1", "--max-false-alarms-per-day", "1"],
+            "--max-false-alarms-per-day and --reject-share: must be given one at a time",
+        ),
         (["--out", "m.occ", "--dataset", "csv", "--data", ".", "--param", "x"], "--param: must be NAME=VALUE"),
         (["--out", "m.occ", "--config", "gone.yaml"], "gone.yaml: must be a readable file"),
         (["--out", "m.occ", "--dataset", "csvv", "--data", "."], "Did you mean csv"),
