@@ -222,7 +222,7 @@ def replay(
             block = disturb.setdefault(due.device_id, fault())(block)
         if len(block) == 0:
             continue
-        payload = codec.encode(block)
+        payload = _encoded(codec, block)
         publish(due.device_id, payload)
         report.n_messages += 1
         report.n_samples += len(block)
@@ -233,3 +233,10 @@ def replay(
             on_progress(report, due)
     report.is_complete = True
     return report
+
+
+def _encoded(codec: Codec, block: SampleBlock) -> bytes:
+    try:
+        return codec.encode(block)
+    except ValueError as error:  # JSON has no NaN
+        raise UsageError("--codec", "be able to write the samples", str(error), "Replay it as msgpack") from error

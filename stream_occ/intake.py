@@ -31,7 +31,9 @@ class DeviceRecord:
     """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic.
 
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
-    the change, and the signals of its window; join: what a device with a stream for each sensor has still to send.
+    the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
+    as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
+    device with a stream for each sensor has still to send.
     """
 
     profile: DeviceProfile
@@ -43,6 +45,10 @@ class DeviceRecord:
     refused: Counter[str] = field(default_factory=Counter)
     fault_seen_s: dict[str, float] = field(default_factory=dict)
     odd_samples: dict[str, int] = field(default_factory=dict)
+    doubled: tuple[int, int] = (0, 0)
+    faults: frozenset[str] = frozenset()
+    raised: Counter[str] = field(default_factory=Counter)
+    rate_off_s: float | None = None
     n_decided: int = 0
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)

@@ -30,6 +30,7 @@ from stream_occ.quality import (
     RailState,
     Signs,
     is_moving,
+    is_noisy,
     is_turned_unseen,
     push_rail,
     rest_fault,
@@ -272,7 +273,7 @@ class Pipeline:
                 cut += self._close(cutter, block.device_id, closing)
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=self.shape, sos=self.model.sos)
             cut.append(batch)
-        rail = push_rail(device.rail, block.acc_ms2, block.gyr_rads)
+        rail = push_rail(device.rail, block)
         return replace(device, resampler=resampler, cutter=cutter, rail=rail), cut
 
     def _close(self, cutter: CutterState, device_id: str, closing: set[tuple[str, int]]) -> list[WindowBatch]:
@@ -365,9 +366,10 @@ def _signs(batch: WindowBatch, found: Motion) -> list[Signs]:
     signs = [CLEAN] * len(batch)
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held
     turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
-    rows = np.flatnonzero((held != 0) | found.is_stuck | turned)
+    noisy = is_noisy(batch.signals)
+    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy)
     for i, moves in zip(rows.tolist(), is_moving(batch.signals[rows]).tolist(), strict=True):
-        signs[i] = Signs(int(held[i]), moves, bool(found.is_stuck[i]), bool(turned[i]))
+        signs[i] = Signs(int(held[i]), moves, bool(found.is_stuck[i]), bool(turned[i]), bool(noisy[i]))
     return signs
 
 

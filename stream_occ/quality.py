@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stream_occ.samples import STANDARD_GRAVITY_MS2, BoolArray, FloatArray, IntArray
+from stream_occ.samples import STANDARD_GRAVITY_MS2, BoolArray, FloatArray, IntArray, SampleBlock
 
 # A window is at rest where |a| spreads by less than this share of its mean, or by less than REST_STD_MS2.
 REST_RELATIVE_STD = 0.02
@@ -19,6 +19,12 @@ GRAVITY_TOLERANCE = 0.12
 _CHUNK = 256
 
 HOLD_S = 1.0  # a signal is held once it has kept one value for so long; 0.4 s is the longest in MobiFall, at 2 g
+# Noise: in each piece of so many samples a noise of more than so much, and second differences (squared) so much larger
+# than first ones: 3 for white noise, 2.3 behind a low-pass of 20 Hz; 1.5 at most in 99 % of MobiFall's jogging.
+NOISE_PIECE = 25
+NOISE_MS2 = 0.5
+NOISE_RATIO = 1.5
+NOISY_WINDOWS = 10
 JUMP_MARGIN_RAD = 0.8  # 46 degrees
 EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
 # A signal is at its full scale where RAIL_STEPS + 1 samples in a row have one value, not below RAIL_SHARE of the
@@ -27,6 +33,7 @@ RAIL_STEPS = 2
 RAIL_ACC_MS2 = 14.0
 RAIL_GYR_RADS = 4.2
 RAIL_SHARE = 0.95
+RAIL_SAMPLES = 50  # no motion is so high for so long: that is gravity in another unit
 _RAIL_FLOOR = np.array([RAIL_ACC_MS2] * 3 + [RAIL_GYR_RADS] * 3)
 # A window moves where |a| spreads or the device turns by more than this (std |a|, root mean square |w| about its mean):
 # then every axis of both sensors must, and at rest a coarse sensor may well keep one value.
@@ -101,33 +108,62 @@ def _hold(state: HoldState, values: FloatArray) -> tuple[HoldState, IntArray | N
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RailState:
-    """hold: as in `HoldState`, of samples as they came; rail: the full scale seen so far of (acc, gyr), m/s2 and rad/s,
-    0 before any was; n_saturated: samples at it."""
+    """hold: as in `HoldState`, of samples as they came, the last of stamp t_ns; n_high: for how many samples each
+    signal (6,) has been above its floor. rail: the full scale seen so far of (acc, gyr), m/s2 and rad/s, 0 before any
+    was; n_saturated: samples at it."""
 
     hold: HoldState = field(default_factory=HoldState)
+    t_ns: int | None = None
+    n_high: IntArray = field(default_factory=lambda: np.full(6, RAIL_SAMPLES, dtype=np.int64))
     rail: tuple[float, float] = (0.0, 0.0)
     n_saturated: int = 0
 
+    @property
+    def is_high(self) -> bool:
+        """True where a signal is above its floor."""
+        return bool(self.n_high.any())
 
-def push_rail(state: RailState, acc_ms2: FloatArray, gyr_rads: FloatArray) -> RailState:
-    """The state after samples (n, 3) of both sensors as they came, before any resampling.
 
-    A sample is saturated where it is the third or a later one in a row with the same value of an axis, large, and not
-    below the full scale that such rows have shown so far.
+_NO_HOLD, _NOT_HIGH = HoldState(), np.zeros(6, dtype=np.int64)
+
+
+def push_rail(state: RailState, block: SampleBlock) -> RailState:
+    """The state after samples as they came, before any resampling.
+
+    A sample is saturated where it is the third or a later one in a row with the same value of an axis, which is large,
+    and was not shortly before, and not below the full scale that such rows have shown so far. What is sent twice is one
+    sample.
     """
-    values = np.concatenate([acc_ms2, gyr_rads], axis=1)
+    is_low = (
+        np.abs(block.acc_ms2).max(initial=0) < RAIL_ACC_MS2 and np.abs(block.gyr_rads).max(initial=0) < RAIL_GYR_RADS
+    )
+    if len(block) == 0:
+        return state
+    if is_low and not (state.is_high and block.t_ns[0] == state.t_ns):  # nearly always
+        return _low(state, int(block.t_ns[-1]))
+    is_new = np.diff(block.t_ns, prepend=block.t_ns[:1] - 1 if state.t_ns is None else state.t_ns) != 0
+    values = np.concatenate([block.acc_ms2, block.gyr_rads], axis=1)[is_new]
+    if len(values) == 0:
+        return state
+    size = np.abs(values)
     hold, n_steps = _hold(state.hold, values)
-    if n_steps is None:
-        return RailState(hold, state.rail, state.n_saturated)
-    flat = np.where(n_steps >= RAIL_STEPS, np.abs(values), 0.0)
-    flat[flat < _RAIL_FLOOR] = 0.0
-    if not flat.any():
-        return RailState(hold, state.rail, state.n_saturated)
-    highest = flat.reshape(-1, 2, 3).max(axis=2)
+    step = np.arange(1, len(values) + 1)[:, None]
+    low = np.maximum.accumulate(np.where(size < _RAIL_FLOOR, step, 0), axis=0)
+    n_high = np.where(low > 0, step - low, step + state.n_high)
+    is_flat = (n_high > 0) & (n_high < RAIL_SAMPLES) & (False if n_steps is None else n_steps >= RAIL_STEPS)
+    highest = np.where(is_flat, size, 0.0).reshape(-1, 2, 3).max(axis=2)
     rail = np.maximum.accumulate(np.maximum(highest, state.rail), axis=0)
     is_saturated = ((highest > 0) & (highest >= RAIL_SHARE * rail)).any(axis=1)
     acc_rail, gyr_rail = rail[-1].tolist()
-    return RailState(hold, (acc_rail, gyr_rail), state.n_saturated + int(is_saturated.sum()))
+    n_saturated = state.n_saturated + int(is_saturated.sum())
+    high = np.minimum(n_high[-1], RAIL_SAMPLES)
+    state = RailState(hold, int(block.t_ns[-1]), high, (acc_rail, gyr_rail), n_saturated)
+    return state if state.is_high else _low(state, int(block.t_ns[-1]))
+
+
+def _low(state: RailState, t_ns: int) -> RailState:
+    """The state after a sample that is high on no axis: what came before it matters no more."""
+    return RailState(_NO_HOLD, t_ns, _NOT_HIGH, state.rail, state.n_saturated)
 
 
 def is_moving(signals: FloatArray) -> BoolArray:
@@ -145,24 +181,54 @@ def is_turned_unseen(before: FloatArray, after: FloatArray, signals: FloatArray,
 
     before, after: unit mean acceleration (n, 3) of a window's first and last second. The way of the device's rotation,
     the integral of |w|, is the most that the direction of gravity can turn; JUMP_MARGIN_RAD is left for what is not
-    gravity in those means.
+    gravity in those means; where they are less than half of g, there is none to go by.
     """
     cosine = np.clip((before * after).sum(axis=1), -1.0, 1.0)
     turned = np.zeros(len(signals), dtype=np.bool_)
+    n_end = min(signals.shape[2], round(rate_hz))
     for i in np.flatnonzero(cosine < np.cos(JUMP_MARGIN_RAD)).tolist():
         way = np.sqrt((signals[i, 3:] ** 2).sum(axis=0)).sum() / rate_hz
-        turned[i] = np.arccos(cosine[i]) > way + JUMP_MARGIN_RAD
+        ends = np.stack([signals[i, :3, :n_end].mean(axis=1), signals[i, :3, -n_end:].mean(axis=1)])
+        has_gravity = np.sqrt((ends**2).sum(axis=1)).min() > STANDARD_GRAVITY_MS2 / 2
+        turned[i] = has_gravity and np.arccos(cosine[i]) > way + JUMP_MARGIN_RAD
     return turned
+
+
+def is_noisy(signals: FloatArray) -> BoolArray:
+    """Which windows (n, 6, m) have noise in place of motion throughout; none where m is too short to tell.
+
+    White noise of standard deviation s on each axis has second differences of variance 6 s2 and first ones of 2 s2; a
+    body's motion is smooth: at 50 Hz its second differences are hardly larger than its first.
+    """
+    noisy = np.zeros(len(signals), dtype=np.bool_)
+    n_pieces = (signals.shape[2] - 2) // NOISE_PIECE
+    if n_pieces > 0:
+        rows = np.flatnonzero(_is_rough(signals[:, :3], 1)[:, 0])  # of nearly all windows the first piece is not
+        noisy[rows] = _is_rough(signals[rows, :3], n_pieces).all(axis=1)
+    return noisy
+
+
+def _is_rough(acc: FloatArray, n_pieces: int) -> BoolArray:
+    """Which of the first pieces of accelerations (n, 3, m) are noise: (n, n_pieces)."""
+    acc = acc[:, :, : n_pieces * NOISE_PIECE + 2]
+    first = acc[:, :, 1:] - acc[:, :, :-1]
+    second = first[:, :, 1:] - first[:, :, :-1]
+    shape = (len(acc), 3, n_pieces, NOISE_PIECE)
+    rough = (second**2).reshape(shape).sum(axis=(1, 3))
+    smooth = (first[:, :, 1:] ** 2).reshape(shape).sum(axis=(1, 3))
+    is_rough: BoolArray = (rough > 18 * NOISE_PIECE * NOISE_MS2**2) & (rough > NOISE_RATIO * smooth)
+    return is_rough
 
 
 @dataclass(frozen=True, slots=True)
 class QualityState:
     """What is known of a device's sensor. stuck: signals found stuck, bits as in `held_signals`; n_turned: windows to
-    come that may overlap the one in which an axis changed; faults: what holds now; counts: windows that each fault has
-    touched."""
+    come that may overlap the one in which an axis changed; n_noisy: noisy windows in a row, at most NOISY_WINDOWS;
+    faults: what holds now; counts: windows that each fault has touched."""
 
     stuck: int = 0
     n_turned: int = 0
+    n_noisy: int = 0
     faults: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -170,12 +236,13 @@ class QualityState:
 @dataclass(frozen=True, slots=True)
 class Signs:
     """What one window shows: signals held in it (bits), whether it moves, whether no signal of it changes at all,
-    whether gravity turns unseen by the gyroscope."""
+    whether gravity turns unseen by the gyroscope, whether it is noise throughout."""
 
     held: int = 0
     is_moving: bool = False
     is_stuck: bool = False
     is_turned: bool = False
+    is_noisy: bool = False
 
 
 CLEAN = Signs()
@@ -186,9 +253,10 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
 
     A signal that is held while the device moves is stuck (`acc_stuck`, `gyr_stuck`), and stays so until a window comes
     in which it is not held. `stuck`: no signal changes. `axis_change`: gravity turned without the gyroscope, which is
-    not stuck; of n_overlapping windows from that one on each may still have it inside.
+    not stuck; of n_overlapping windows from that one on each may still have it inside. `noisy`: noise throughout
+    NOISY_WINDOWS windows in a row, until some more are clean.
     """
-    if signs is CLEAN and not state.faults:
+    if signs is CLEAN and not (state.faults or state.n_noisy):
         return state
     stuck = signs.held & (state.stuck | (signs.held if signs.is_moving else 0))
     n_turned = max(0, state.n_turned - 1)
@@ -197,8 +265,11 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
     faults = ["stuck"] if signs.is_stuck else [name for name, bits in _SENSOR_BITS if stuck & bits]
     if n_turned:
         faults.append("axis_change")
+    n_noisy = min(state.n_noisy + 1, NOISY_WINDOWS) if signs.is_noisy else max(0, state.n_noisy - 2)
+    if n_noisy == NOISY_WINDOWS or (n_noisy and "noisy" in state.faults):
+        faults.append("noisy")
     counts = {**state.counts, **{name: state.counts.get(name, 0) + 1 for name in faults}}
-    return QualityState(stuck, n_turned, tuple(faults), counts)
+    return QualityState(stuck, n_turned, n_noisy, tuple(faults), counts)
 
 
 _ACC_BITS, _GYR_BITS = 0b000111, 0b111000

@@ -27,12 +27,15 @@ from stream_occ.scoring import Model
 log = logging.getLogger("stream_occ.reporting")
 
 RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
+RATE_OFF_S = 5.0  # so long: a link that stutters makes a rate of a second
 MAX_UNSENT = 1000  # alerts and waveforms of a device that wait for room in the outgoing queue; then the oldest go
 RETAINED = frozenset({"pending", "alarm", "acknowledged"})
 UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_suspected: false` leaves out
 NO_VERDICT = frozenset(
     {"blind_model", "rate_too_low", "no_data"}
 )  # with these a window below the threshold is not normal
+DOUBLED_OF, DOUBLED_SHARE = 200, 0.1  # of so many samples so large a share came twice: a link that is set up twice
+SILENCE = frozenset({"no_data", "not_scored"})
 EVERYDAY = frozenset({"duplicate", "interpolated"})  # odd samples that are counted and are no fault
 
 
@@ -176,12 +179,17 @@ class Reporter:
                 if name not in EVERYDAY and n > record.odd_samples.get(name, 0):
                     record.fault_seen_s[name] = now_s
                 record.odd_samples[name] = n
+            _look_at_doubled(record, state, now_s)
         horizon_s = now_s - self._output.fault_hold_s
         record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
         faults.update(self._service_faults, () if state is None else state.faults)
         nominal_hz = record.profile.nominal_rate_hz
-        if nominal_hz is not None and rate_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
+        if nominal_hz is None or rate_hz is None or abs(rate_hz / nominal_hz - 1) <= RATE_TOLERANCE:
+            record.rate_off_s = None
+        elif record.rate_off_s is None:
+            record.rate_off_s = now_s
+        if record.rate_off_s is not None and now_s - record.rate_off_s >= RATE_OFF_S:
             faults.add("rate_mismatch")
         if rate_hz is not None and rate_hz < self._model.min_stream_hz:
             faults.add("rate_too_low")
@@ -191,6 +199,8 @@ class Reporter:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
             faults.add("not_scored")
+        record.raised.update(faults - record.faults - self._service_faults - SILENCE)
+        record.faults = frozenset(faults)
         return faults
 
 
@@ -207,6 +217,16 @@ def _flags(state: DeviceState | None, now_ns: int) -> dict[str, Any]:
     }
 
 
+def _look_at_doubled(record: DeviceRecord, state: DeviceState, now_s: float) -> None:
+    """A fault where of many samples a large share came twice."""
+    now = (state.resampler.counters.n_samples, state.resampler.counters.duplicate)
+    n_samples, n_doubled = now[0] - record.doubled[0], now[1] - record.doubled[1]
+    if n_samples >= DOUBLED_OF or n_samples < 0:
+        record.doubled = now
+        if n_doubled > DOUBLED_SHARE * n_samples:
+            record.fault_seen_s["doubled"] = now_s
+
+
 def _odd_samples(state: DeviceState) -> dict[str, int]:
     counters = state.resampler.counters
     names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
@@ -215,8 +235,9 @@ def _odd_samples(state: DeviceState) -> dict[str, int]:
 
 
 def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]:
-    """Refused messages by reason, odd samples, and how much was taken in; zeros are left out."""
-    counters = dict(record.refused)
+    """Refused messages by reason, odd samples, how much was taken in, and how often other faults came up; zeros are
+    left out."""
+    counters = dict(record.raised) | dict(record.refused)
     if state is not None:
         counters |= _odd_samples(state)
         counters |= {"samples": state.resampler.counters.n_samples, "windows": state.n_windows}

@@ -7,8 +7,10 @@ device's messages, called with each in turn: what it returns is sent in its plac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from stream_occ.errors import UsageError
 from stream_occ.plugins import load_plugin, plugin_names
@@ -40,3 +42,18 @@ def load_fault(text: str) -> Callable[[], Disturb]:
         raise UsageError(f"--fault {name}", "have a number behind the colon", repr(given), f"Write {name} alone")
     start: Callable[[float], Disturb] = module.start
     return lambda: start(value)
+
+
+def taken(block: SampleBlock, rows: np.ndarray[Any, Any]) -> SampleBlock:
+    """Some samples of a block, by mask or by number."""
+    return SampleBlock(block.device_id, block.t_ns[rows], block.acc_ms2[rows], block.gyr_rads[rows])
+
+
+def joined(blocks: Sequence[SampleBlock]) -> SampleBlock:
+    """Blocks of one device as one; at least one is given."""
+    return SampleBlock(
+        blocks[0].device_id,
+        np.concatenate([block.t_ns for block in blocks]),
+        np.concatenate([block.acc_ms2 for block in blocks]),
+        np.concatenate([block.gyr_rads for block in blocks]),
+    )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from simulators.faults import fault_names, load_fault
-from simulators.replay import schedule
+from simulators.replay import replay, schedule
+from stream_occ.codecs import load_codec
 from stream_occ.datasets import open_dataset
 from stream_occ.errors import UsageError
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
@@ -22,10 +23,11 @@ from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
 LENGTH_S = 40.0
+CODEC = load_codec("msgpack")  # JSON cannot say NaN
 ACTIVITIES = ("STD", "WAL", "FOL")
 COSTS_VERDICTS = {"unscorable", "not_scored", "no_data"}
 # A fault of the simulator, the activity in which it shows, its name in the state, and what it costs.
-EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "all messages"]], ...] = (
+EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "windows", "all messages"]], ...] = (
     ("stuck:0", "WAL", "acc_stuck", "its windows"),
     ("stuck:1", "FOL", "acc_stuck", "its windows"),
     ("stuck:4", "WAL", "gyr_stuck", "its windows"),
@@ -34,6 +36,19 @@ EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "all mess
     ("saturation", "WAL", "saturated", "nothing"),
     ("epoch-unit", "WAL", "epoch_unit", "all messages"),
     ("epoch-unit:1000000", "WAL", "epoch_unit", "all messages"),
+    ("noise", "STD", "noisy", "its windows"),
+    ("noise", "WAL", "noisy", "its windows"),
+    ("rate", "WAL", "rate_mismatch", "nothing"),
+    ("rate:0.6", "WAL", "rate_mismatch", "nothing"),
+    ("gap", "WAL", "gap", "nothing"),
+    ("backlog", "WAL", "late_data", "nothing"),
+    ("order", "WAL", "late", "nothing"),
+    ("duplicate", "WAL", "doubled", "nothing"),
+    ("unit", "STD", "acc_unit_g_as_ms2", "windows"),
+    ("unit:9.80665", "STD", "acc_unit_ms2_as_g", "windows"),
+    ("unit:0.6", "STD", "acc_scale", "windows"),
+    ("gravity", "STD", "gravity_missing", "windows"),
+    ("nan", "WAL", "not_finite", "nothing"),
 )
 
 
@@ -55,15 +70,18 @@ def recordings(shared_data: Path) -> dict[str, Recording]:
     return found
 
 
-def played(recording: Recording, fault: str | None, **sections: Any) -> Bench:
+def played(recording: Recording, fault: str | None) -> Bench:
     """The service once the recording has been replayed to it, each message when it is due."""
-    bench = Bench(toy_model(threshold=1e6, window_s=3.0, hop_s=0.5), **sections)
+    span_s = (int(recording.block.t_ns[-1]) - int(recording.block.t_ns[0])) / NS_PER_S
+    entry = {"pattern": "wearables/{device}/imu", "codec": "msgpack"}
+    profile = {"nominal_rate_hz": len(recording.block) / span_s}
+    bench = Bench(toy_model(threshold=1e6, window_s=3.0, hop_s=0.5), inputs=[{**entry, "profile": profile}])
     disturb = None if fault is None else load_fault(fault)()
     for due in schedule({"w1": [recording]}, start_ns=T0_NS):
         block = due.block if disturb is None else disturb(due.block)
         bench.now_s = due.due_s
         if len(block):
-            assert bench.deliver("wearables/w1/imu", JSON.encode(block))
+            assert bench.deliver("wearables/w1/imu", CODEC.encode(block))
         bench.run()
     return bench
 
@@ -83,7 +101,10 @@ def test_fault_gets_its_name_and_no_other(
     assert named(bench) - before - COSTS_VERDICTS == {name}
     counters = bench.state()["counters"]
     assert counters[name] > 0
-    assert counters.get("unscorable", 0) == (counters[name] if cost == "its windows" else 0)
+    if cost == "windows":
+        assert counters["unscorable"] > counters["windows"] / 2
+    else:
+        assert counters.get("unscorable", 0) == (counters[name] if cost == "its windows" else 0)
     assert ("windows" in counters) == (cost != "all messages")
 
 
@@ -103,6 +124,12 @@ def test_unknown_fault_is_refused_in_one_line(text: str) -> None:
     """With what would have been right."""
     with pytest.raises(UsageError, match=r"--fault"):
         load_fault(text)
+
+
+def test_what_a_codec_cannot_say_is_refused_in_one_line(recordings: dict[str, Recording]) -> None:
+    """JSON has no NaN."""
+    with pytest.raises(UsageError, match="Replay it as msgpack"):
+        replay({"w1": [recordings["WAL"]]}, lambda *_: None, JSON, speed=float("inf"), fault=load_fault("nan"))
 
 
 @pytest.mark.parametrize("fault", fault_names())

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_occ.quality import (
+    CLEAN,
     HoldState,
     QualityState,
     RailState,
@@ -15,12 +16,14 @@ from stream_occ.quality import (
     epoch_mistake,
     held_signals,
     is_moving,
+    is_noisy,
     is_turned_unseen,
     push_rail,
     rest_fault,
     rest_magnitude_ms2,
     watch,
 )
+from stream_occ.samples import SampleBlock
 
 
 def window(level, spread, seed=0):
@@ -101,13 +104,16 @@ def test_what_moves():
 
 def rails_loop(values):
     """Samples at full scale, one after another: (acc rail, gyr rail, number)."""
-    rails, run, n, before = [0.0, 0.0], [0] * 6, 0, None
+    rails, run, high, n, before = [0.0, 0.0], [0] * 6, [50] * 6, 0, None
     for row in values:
-        run = [run[r] + 1 if before is not None and row[r] == before[r] else 0 for r in range(6)]
+        for r in range(6):
+            run[r] = run[r] + 1 if before is not None and row[r] == before[r] else 0
+            high[r] = high[r] + 1 if abs(row[r]) >= (14.0 if r < 3 else 4.2) else 0
         before = row
         is_full = False
-        for sensor, least in ((0, 14.0), (1, 4.2)):
-            flat = [abs(row[r]) for r in range(3 * sensor, 3 * sensor + 3) if run[r] >= 2 and abs(row[r]) >= least]
+        for sensor in (0, 1):
+            signals = range(3 * sensor, 3 * sensor + 3)
+            flat = [abs(row[r]) for r in signals if run[r] >= 2 and 0 < high[r] < 50]
             rails[sensor] = max([rails[sensor], *flat])
             is_full |= any(value >= 0.95 * rails[sensor] for value in flat)
         n += is_full
@@ -115,28 +121,38 @@ def rails_loop(values):
 
 
 ROWS = st.tuples(
-    *[st.sampled_from([1.0, 15.0, -20.0])] * 2, st.just(0.5), *[st.sampled_from([0.1, 4.0, -4.3])] * 2, st.just(0.0)
+    *[st.sampled_from([1.0, 15.0, 16.0, -20.0])] * 2,
+    st.just(0.5),
+    *[st.sampled_from([0.1, 4.0, -4.3])] * 2,
+    st.just(0.0),
 )
 
 
-@given(st.lists(ROWS, max_size=30), st.lists(st.integers(0, 30), max_size=6))
-def test_saturated_samples_equal_a_loop_for_any_cutting(rows, points):
-    """The third sample in a row at the largest value so far, of one axis, and those that follow."""
-    values = np.array(rows, dtype=float).reshape(-1, 6)
+@given(
+    st.lists(st.tuples(ROWS, st.sampled_from([1, 2, 3, 4, 60])), max_size=12), st.lists(st.integers(0, 200), max_size=6)
+)
+def test_saturated_samples_equal_a_loop_for_any_cutting(runs, points):
+    """The third sample in a row at the largest value so far, of one axis, and those that follow; twice sent is once."""
+    rows = [row for row, n in runs for _ in range(n)]
+    values, stamps = np.array(rows, dtype=float).reshape(-1, 6), np.arange(len(rows))
+    values, stamps = np.repeat(values, 2, axis=0), np.repeat(stamps, 2)
     state = RailState()
-    for a, b in pairwise([0, *sorted(min(p, len(rows)) for p in points), len(rows)]):
-        state = push_rail(state, values[a:b, :3], values[a:b, 3:])
+    for a, b in pairwise([0, *sorted(min(p, len(values)) for p in points), len(values)]):
+        state = push_rail(state, SampleBlock("dev", stamps[a:b], values[a:b, :3], values[a:b, 3:]))
     assert (*state.rail, state.n_saturated) == rails_loop(rows)
 
 
 def test_gravity_cannot_turn_further_than_the_device_does():
-    """From z to x within 3 s: not without rotation, well with 90 degrees of it; 40 degrees may be a push."""
+    """From z to x within 3 s: not without rotation, well with 90 degrees of it; 40 degrees may be a push, and without
+    gravity there is no direction."""
     z, x, aslant = np.array([0.0, 0, 1]), np.array([1.0, 0, 0]), np.array([np.sin(0.7), 0, np.cos(0.7)])
     still, turns = np.zeros((6, 150)), np.zeros((6, 150))
     turns[4, 50:100] = np.pi / 2
-    before, after = np.stack([z, z, z, z]), np.stack([x, x, aslant, -z])
-    found = is_turned_unseen(before, after, np.stack([still, turns, still, turns]), rate_hz=50.0)
-    assert found.tolist() == [True, False, False, True]
+    still[:3], turns[:3] = 6.0, 6.0
+    weak = np.where(np.arange(6)[:, None] < 3, 0.5, still)
+    before, after = np.stack([z, z, z, z, z]), np.stack([x, x, aslant, -z, x])
+    found = is_turned_unseen(before, after, np.stack([still, turns, still, turns, weak]), rate_hz=50.0)
+    assert found.tolist() == [True, False, False, True, False]
 
 
 def test_windows_that_overlap_a_change_of_axes_are_told():
@@ -155,3 +171,21 @@ def test_stamp_in_another_unit_is_known(unit, declared):
     now_ns = 1_790_000_000 * 10**9
     stamp = (now_ns // 10**9 - 30 * 86_400) * (10**9 // unit) * declared
     assert (epoch_mistake(stamp, now_ns) is None) == (unit == declared)
+
+
+def test_noise_is_told_from_motion():
+    """White noise of 1 m/s2 on each axis; not of 0.2, not a swing of 20 m/s2 twice a second, not a window too short."""
+    rng = np.random.default_rng(0)
+    loud, low, swing = (rng.normal(0, s, (6, 150)) for s in (1.0, 0.2, 0.02))
+    swing[2] += 20 * np.sin(2 * np.pi * 2 * np.arange(150) / 50)
+    assert is_noisy(np.stack([loud, low, swing])).tolist() == [True, False, False]
+    assert is_noisy(loud[None, :, :26]).tolist() == [False]
+
+
+def test_noise_counts_once_it_lasts():
+    """Ten noisy windows in a row make the fault, five clean ones take it back."""
+    state, told = QualityState(), []
+    for signs in [Signs(is_noisy=True)] * 9 + [Signs()] * 5 + [Signs(is_noisy=True)] * 11 + [CLEAN] * 6:
+        state = watch(state, signs)
+        told.append("noisy" in state.faults)
+    assert told == [False] * (9 + 5 + 9) + [True] * (2 + 4) + [False] * 2
