@@ -16,7 +16,7 @@ import numpy as np
 from stream_occ.errors import DataError
 from stream_occ.events import EventState, OpenAlert
 from stream_occ.pipeline import DeviceState, PipelineState, RestState
-from stream_occ.quality import HoldState, QualityState, RailState
+from stream_occ.quality import ClockState, HoldState, QualityState, RailState
 from stream_occ.resampling import ResamplerState, StreamCounters
 from stream_occ.samples import Decision
 from stream_occ.windowing import CutterState
@@ -36,6 +36,7 @@ _CLASSES: dict[str, type[Any]] = {
         QualityState,
         HoldState,
         RailState,
+        ClockState,
         Decision,
     )
 }

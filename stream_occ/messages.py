@@ -83,6 +83,10 @@ class StateMessage(Message):
     score: Finite | None = Field(description="score of the last window, high = abnormal; null before the first")
     threshold: Finite = Field(description="a window whose score is above it is an outlier")
     rate_hz: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="measured sampling rate, Hz")
+    clock_offset_s: Finite | None = Field(
+        default=None, description="by how much the device's clock is ahead of ours, s, less the link's least delay"
+    )
+    clock_drift_ppm: Finite | None = Field(default=None, description="by how many millionths it runs fast")
     last_seen: Instant | None = Field(description="when the last accepted message came, UTC by the service's clock")
     faults: tuple[str, ...] = Field(description="what is wrong now: reasons of refusal, gaps, offline, ...; sorted")
     muted_until: Instant | None = Field(description="alerts are marked muted until then, by the device's clock")

@@ -26,12 +26,14 @@ from stream_occ.events import (
 from stream_occ.motion import Motion, direction_of, motion
 from stream_occ.quality import (
     CLEAN,
+    ClockState,
     QualityState,
     RailState,
     Signs,
     is_moving,
     is_noisy,
     is_turned_unseen,
+    push_clock,
     push_rail,
     rest_fault,
     rest_magnitude_ms2,
@@ -81,6 +83,7 @@ class DeviceState:
     rest: RestState = field(default_factory=RestState)
     quality: QualityState = field(default_factory=QualityState)
     rail: RailState = field(default_factory=RailState)
+    clock: ClockState = field(default_factory=ClockState)
     n_windows: int = 0
     n_unscorable: int = 0
     last: Decision | None = None
@@ -206,6 +209,8 @@ class Pipeline:
         closing: set[tuple[str, int]] = set()
         for block in blocks:
             device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block, closing)
+            if device.resampler.max_t_ns is not None:
+                device = replace(device, clock=push_clock(device.clock, device.resampler.max_t_ns, now_ns))
             devices[block.device_id] = device
             batches.extend(cut)
         if not state.is_held:

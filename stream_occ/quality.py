@@ -5,11 +5,11 @@ Every rule speaks of single samples or single windows, so that any cutting of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stream_occ.samples import STANDARD_GRAVITY_MS2, BoolArray, FloatArray, IntArray, SampleBlock
+from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, BoolArray, FloatArray, IntArray, SampleBlock
 
 # A window is at rest where |a| spreads by less than this share of its mean, or by less than REST_STD_MS2.
 REST_RELATIVE_STD = 0.02
@@ -25,6 +25,12 @@ NOISE_PIECE = 25
 NOISE_MS2 = 0.5
 NOISE_RATIO = 1.5
 NOISY_WINDOWS = 10
+CLOCK_STEP_NS = 60 * NS_PER_S  # of so long the sample that was least late tells the clock: links only delay
+CLOCK_JUMP_NS = 30 * NS_PER_S  # lateness that changes by more is a backlog, or a clock that was set
+CLOCK_STEPS = 10
+CLOCK_STEPS_FOR_DRIFT = 4
+CLOCK_OFFSET_S = (10.0, 5.0)  # a fault from the first on, until it is below the second
+CLOCK_DRIFT_PPM = (1000.0, 500.0)  # crystals are within 100, a phone's uncorrected clock within 30 (2.4 s a day)
 JUMP_MARGIN_RAD = 0.8  # 46 degrees
 EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
 # A signal is at its full scale where RAIL_STEPS + 1 samples in a row have one value, not below RAIL_SHARE of the
@@ -274,6 +280,56 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
 
 _ACC_BITS, _GYR_BITS = 0b000111, 0b111000
 _SENSOR_BITS = (("acc_stuck", _ACC_BITS), ("gyr_stuck", _GYR_BITS))
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """A device's clock against ours. since_ns: UTC at which the present minute began; first_lag_ns, lag_ns: by how much
+    the newest stamp of its first message, and of the least late one, was behind UTC; lows: (UTC, lag_ns) of the last
+    whole minutes; faults: what holds now."""
+
+    since_ns: int | None = None
+    first_lag_ns: int = 0
+    lag_ns: int = 0
+    lows: tuple[tuple[int, int], ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def offset_s(self) -> float | None:
+        """By how much the clock is ahead, less the delay of the fastest message; None within the first minute."""
+        return -self.lows[-1][1] / NS_PER_S if self.lows else None
+
+    @property
+    def drift_ppm(self) -> float | None:
+        """By how many millionths the clock is fast, over up to ten minutes; None before there are four."""
+        if len(self.lows) < CLOCK_STEPS_FOR_DRIFT:
+            return None
+        (first_ns, first_lag_ns), (last_ns, last_lag_ns) = self.lows[0], self.lows[-1]
+        return (first_lag_ns - last_lag_ns) / (last_ns - first_ns) * 1e6
+
+
+def push_clock(state: ClockState, newest_t_ns: int, now_ns: int) -> ClockState:
+    """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC).
+
+    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. Neither touches a window.
+    """
+    lag_ns = now_ns - newest_t_ns
+    if state.since_ns is None or now_ns < state.since_ns or abs(lag_ns - state.first_lag_ns) > CLOCK_JUMP_NS:
+        return ClockState(now_ns, lag_ns, lag_ns)
+    if now_ns - state.since_ns < CLOCK_STEP_NS:
+        return state if lag_ns >= state.lag_ns else replace(state, lag_ns=lag_ns)
+    lows = (*state.lows, (now_ns, state.lag_ns))[-CLOCK_STEPS:]
+    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults)
+    measured = (
+        ("clock_skew", state.offset_s, CLOCK_OFFSET_S),
+        ("clock_drift", state.drift_ppm, CLOCK_DRIFT_PPM),
+    )
+    faults = tuple(
+        name
+        for name, value, (begins, ends) in measured
+        if value is not None and abs(value) > (ends if name in state.faults else begins)
+    )
+    return replace(state, faults=faults)
 
 
 def epoch_mistake(t_ns: int, now_ns: int) -> str | None:

@@ -156,8 +156,10 @@ class Reporter:
             state=name,
             score=None if last is None else last.score,
             threshold=self._model.threshold,
-            rate_hz=None if rate_hz is None else round(rate_hz, 3),
+            rate_hz=_rounded(rate_hz),
             last_seen=None if record.data_ns is None else instant(record.data_ns),
+            clock_offset_s=_rounded(None if state is None else state.clock.offset_s),
+            clock_drift_ppm=_rounded(None if state is None else state.clock.drift_ppm),
             faults=tuple(sorted(faults)),
             **_flags(state, now_ns),
             counters=_counters(record, state),
@@ -183,7 +185,7 @@ class Reporter:
         horizon_s = now_s - self._output.fault_hold_s
         record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
-        faults.update(self._service_faults, () if state is None else state.faults)
+        faults.update(self._service_faults, () if state is None else (*state.faults, *state.clock.faults))
         nominal_hz = record.profile.nominal_rate_hz
         if nominal_hz is None or rate_hz is None or abs(rate_hz / nominal_hz - 1) <= RATE_TOLERANCE:
             record.rate_off_s = None
@@ -202,6 +204,10 @@ class Reporter:
         record.raised.update(faults - record.faults - self._service_faults - SILENCE)
         record.faults = frozenset(faults)
         return faults
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def _flags(state: DeviceState | None, now_ns: int) -> dict[str, Any]:

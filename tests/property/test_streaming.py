@@ -10,6 +10,7 @@ from stream_occ.checkpoint import dump_state, load_state
 from stream_occ.events import EventPolicy
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.pipeline import Pipeline, PipelineState
+from stream_occ.quality import ClockState
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import SampleBlock
 from stream_occ.windowing import cut_windows
@@ -109,7 +110,8 @@ def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
 
 def timeless(state):
     """The state without the instants at which samples came."""
-    return PipelineState({name: replace(device, seen_ns=None, lag_ns=None) for name, device in state.devices.items()})
+    untimed = {"seen_ns": None, "lag_ns": None, "clock": ClockState()}
+    return PipelineState({name: replace(device, **untimed) for name, device in state.devices.items()})
 
 
 @given(stamps(), SETTINGS)

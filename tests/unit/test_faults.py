@@ -22,7 +22,7 @@ from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
-LENGTH_S = 40.0
+LENGTH_S = 40.0  # of a recording, but for those with their length behind the name
 CODEC = load_codec("msgpack")  # JSON cannot say NaN
 ACTIVITIES = ("STD", "WAL", "FOL")
 COSTS_VERDICTS = {"unscorable", "not_scored", "no_data"}
@@ -49,20 +49,26 @@ EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "windows"
     ("unit:0.6", "STD", "acc_scale", "windows"),
     ("gravity", "STD", "gravity_missing", "windows"),
     ("nan", "WAL", "not_finite", "nothing"),
+    ("skew", "WAL 300", "clock_skew", "nothing"),
+    ("skew:-60", "WAL 300", "clock_skew", "nothing"),
+    ("drift", "WAL 300", "clock_drift", "nothing"),
+    ("drift:-5000", "WAL 300", "clock_drift", "nothing"),
 )
 
 
 @pytest.fixture(scope="module")
 def recordings(shared_data: Path) -> dict[str, Recording]:
-    """One trial of a person by activity, at most LENGTH_S of it."""
+    """One trial of a person by activity, at most LENGTH_S of it, and 300 s."""
     found: dict[str, Recording] = {}
     with open_dataset("mobifall", shared_data / "mobifall.zip", variant=None) as source:
         for one in source.iter_recordings():
-            if one.subject == "2" and one.activity in ACTIVITIES and one.activity not in found:
+            if one.subject != "2" or one.activity not in ACTIVITIES or one.activity in found:
+                continue
+            for name, length_s in ((one.activity, LENGTH_S), (f"{one.activity} 300", 300.0)):
                 block = one.block
-                kept = block.t_ns < block.t_ns[0] + round(LENGTH_S * NS_PER_S)
-                found[one.activity] = Recording(
-                    *(getattr(one, name) for name in ("dataset", "subject", "activity", "trial", "is_fall")),
+                kept = block.t_ns < block.t_ns[0] + round(length_s * NS_PER_S)
+                found[name] = Recording(
+                    *(getattr(one, field) for field in ("dataset", "subject", "activity", "trial", "is_fall")),
                     None,
                     one.placement,
                     SampleBlock("w1", block.t_ns[kept], block.acc_ms2[kept], block.gyr_rads[kept]),
@@ -77,7 +83,7 @@ def played(recording: Recording, fault: str | None) -> Bench:
     profile = {"nominal_rate_hz": len(recording.block) / span_s}
     bench = Bench(toy_model(threshold=1e6, window_s=3.0, hop_s=0.5), inputs=[{**entry, "profile": profile}])
     disturb = None if fault is None else load_fault(fault)()
-    for due in schedule({"w1": [recording]}, start_ns=T0_NS):
+    for due in schedule({"w1": [recording]}, start_ns=T0_NS, batch_s=0.25 if span_s < 60 else 1.0):
         block = due.block if disturb is None else disturb(due.block)
         bench.now_s = due.due_s
         if len(block):

@@ -230,7 +230,7 @@ def test_clock_that_stays_behind_is_normal_from_the_moment_on_at_which_it_raises
         bench.now_s = 7200.0 + second
         bench.send(50, first=50 * second)
         bench.run()
-    assert (bench.state()["state"], bench.state()["faults"]) == ("normal", ["late_data"])
+    assert (bench.state()["state"], bench.state()["faults"]) == ("normal", ["clock_skew", "late_data"])
     bench.send(25, first=50 * 63, knock=True)
     bench.run(1.0)
     assert bench.state()["state"] == "checking"
