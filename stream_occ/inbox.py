@@ -86,6 +86,7 @@ class Inbox:
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self.n_refused = 0
+        self.drained_s: float | None = None  # when the oldest message of the last `drain` had come
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._queue: deque[Received] = deque()
@@ -120,4 +121,5 @@ class Inbox:
                 messages.append(self._queue.popleft())
                 n_bytes += len(messages[-1].payload)
             self._n_bytes -= n_bytes
+        self.drained_s = messages[0].arrived_s if messages else None
         return messages

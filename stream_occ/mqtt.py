@@ -69,6 +69,7 @@ class MqttLink:
     ) -> None:
         self.dropped: Counter[str] = Counter()
         self.n_connects = 0
+        self.is_subscribed = False  # this connection has all its subscriptions
         self.n_unheard = 0  # events and alerts that the broker had no subscriber for
         self.fatal: ServiceError | None = None
         self._options = options
@@ -297,6 +298,7 @@ class MqttLink:
             for mid in [mid for mid, entry in self._pending.items() if entry.qos == 0]:
                 del self._pending[mid]
         self.n_connects += 1
+        self.is_subscribed = False
         self._accepted.set()
         log.info("connected to %s:%d as %s", self._options.host, self._options.port, self._options.client_id)
         if self._birth is not None:
@@ -311,8 +313,10 @@ class MqttLink:
         for entry, reason in zip(self._subscriptions, reasons, strict=False):
             if reason.is_failure:
                 log.error("broker refused the subscription to %s: %s", entry.topic_filter, reason)
-        if mid == self._subscribe_mid and self._on_ready is not None:
-            self._on_ready()
+        if mid == self._subscribe_mid:
+            self.is_subscribed = not any(reason.is_failure for reason in reasons)
+            if self._on_ready is not None:
+                self._on_ready()
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
         was_accepted = self._accepted.is_set()

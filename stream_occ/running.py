@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
@@ -17,7 +18,11 @@ from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.notify import Notifier
 from stream_occ.scoring import Model
 from stream_occ.service import Service
+from stream_occ.vitals import Monitor
 from stream_occ.wiring import link_options
+
+if TYPE_CHECKING:
+    from stream_occ.health import HealthServer
 
 log = logging.getLogger("stream_occ.running")
 
@@ -85,10 +90,15 @@ def _run(
     links = [link]
     if config.mqtt.is_only_instance:  # a connection has one last will: the second status topic needs its own
         links.append(MqttLink(_status_options(options), birth=Birth(topics.status)))
-    worker = Worker(service, config.output.slice_s)
+    monitor = Monitor(inbox, _scored_within_s(config, model)) if config.http.enabled else None
+    worker = Worker(service, config.output.slice_s, monitor)
+    watchdog = Watchdog(links, worker, config.mqtt.keepalive_s)
+    server = None if monitor is None else _health_server(config, model, watchdog, monitor, stop)
     for each in links:
         each.start()
     worker.start()
+    if server is not None:
+        server.start()
     notifier = Notifier()
     notifier.ready()
 
@@ -98,7 +108,7 @@ def _run(
         on_ready(line)
 
     try:
-        _watch(stop, is_ready, announce, Watchdog(links, worker, config.mqtt.keepalive_s), notifier)
+        _watch(stop, is_ready, announce, watchdog, notifier)
     finally:
         notifier.stopping()
         try:
@@ -106,7 +116,42 @@ def _run(
         finally:
             for each in reversed(links):
                 each.stop()
+            if server is not None:
+                server.stop()
     return service.counters()
+
+
+def _scored_within_s(config: Config, model: Model) -> float:
+    """So long messages may come without a score: none comes before a window is full."""
+    return max(config.output.offline_after_s, model.window_s + 2 * model.hop_s) + config.stream.reorder_s
+
+
+def _health_server(
+    config: Config, model: Model, watchdog: Watchdog, monitor: Monitor, stop: threading.Event
+) -> HealthServer:
+    from stream_occ.health import HealthServer, Probes  # here: half a MB that most do not need
+
+    link = watchdog.links[0]
+
+    def failure() -> str | None:
+        try:
+            watchdog.check()
+        except ServiceError as error:
+            return str(error)
+        return None
+
+    def checks() -> dict[str, bool]:
+        last = monitor.last
+        is_working = last is not None and time.monotonic() - last.noted_s <= WORKER_SILENCE_S
+        return {
+            "working": is_working and not stop.is_set(),
+            "connected": link.is_connected,
+            "subscribed": link.is_connected and link.is_subscribed,
+            "scoring": last is None or last.is_scoring,
+        }
+
+    probes = Probes(failure=failure, checks=checks, vitals=lambda: monitor.last, model_id=model.model_id)
+    return HealthServer(config.http.host, config.http.port, probes)
 
 
 def _status_options(options: MqttOptions) -> MqttOptions:
@@ -167,10 +212,11 @@ class Worker(threading.Thread):
     A service whose slices all fail must not look alive: the dead thread ends it with an error.
     """
 
-    def __init__(self, service: Service, slice_s: float) -> None:
+    def __init__(self, service: Service, slice_s: float, monitor: Monitor | None = None) -> None:
         super().__init__(name="worker", daemon=True)
         self._service = service
         self._slice_s = slice_s
+        self._monitor = monitor
         self._is_stopping = threading.Event()
         self._beat_s = time.monotonic()
         self.n_slices = 0  # ended without an error
@@ -189,11 +235,23 @@ class Worker(threading.Thread):
                 self._service.run_slice()
                 n_failed = 0
                 self.n_slices += 1
+                self._note(started_s)
             except Exception:
                 n_failed += 1
                 log.exception("slice failed, %d in a row", n_failed)
             if not self._service.is_behind:
                 self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
+
+    def _note(self, started_s: float) -> None:
+        """A mistake here costs the view of the service from outside, never a slice."""
+        if self._monitor is None:
+            return
+        try:
+            devices = self._service.intake.devices.values()
+            self._monitor.note(self._service.counters(), devices, started_s=started_s, now_s=time.monotonic())
+        except Exception:
+            log.exception("metrics end here, and /ready with them")
+            self._monitor = None
 
     def finish(self, timeout_s: float = 10.0) -> None:
         """Ends the thread after its slice, then runs the last one here."""

@@ -24,7 +24,9 @@ def nearest_key(root: type[Section], path: KeyPath) -> str:
     near = difflib.get_close_matches(unknown, names, n=1, cutoff=0.6)
     if near:
         return f"The nearest key is {dotted((*path[:-1], near[0]))}"
-    elsewhere = {str(keys[-1]): dotted(keys) for keys in _all_keys(root, ())}
+    elsewhere: dict[str, str] = {}
+    for keys in _all_keys(root, ()):
+        elsewhere.setdefault(str(keys[-1]), dotted(keys))
     near = difflib.get_close_matches(unknown, list(elsewhere), n=1, cutoff=0.75)
     if near:
         return f"The nearest key is {elsewhere[near[0]]}"

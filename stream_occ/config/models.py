@@ -261,6 +261,14 @@ class LogConfig(Section):
     format: Literal["text", "json"] = "text"
 
 
+class HttpConfig(Section):
+    """/health, /ready and /metrics; off unless wanted, and for this machine alone unless host says otherwise."""
+
+    enabled: bool = False
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
+    port: int = Field(default=9464, ge=1, le=65535)
+
+
 class Config(Section):
     """The whole configuration of `stream-occ detect` and `record`."""
 
@@ -276,6 +284,7 @@ class Config(Section):
     state: StateConfig = StateConfig()
     output: OutputConfig = OutputConfig()
     log: LogConfig = LogConfig()
+    http: HttpConfig = HttpConfig()
 
     _password: SecretStr | None = PrivateAttr(default=None)
     _model_key: SecretStr | None = PrivateAttr(default=None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from stream_occ.errors import ServiceError
-from stream_occ.running import Watchdog, Worker
+from stream_occ.running import MAX_FAILED_SLICES, Watchdog, Worker
 from tests.unit.service_bench import Bench
 
 
@@ -66,3 +67,24 @@ def test_service_whose_slices_all_fail_does_not_look_alive() -> None:
     worker.start()
     worker.join(10.0)
     assert not worker.is_alive()
+
+
+def test_mistake_in_what_is_watched_costs_no_slice() -> None:
+    """Metrics end with one line in the log; the worker goes on."""
+
+    class Broken:
+        n_asked = 0
+
+        def note(self, *_: object, **__: object) -> None:
+            self.n_asked += 1
+            raise RuntimeError("broken")
+
+    broken: Any = Broken()
+    worker = Worker(Bench().service, 0.001, broken)
+    worker.start()
+    deadline_s = time.monotonic() + 10
+    while worker.n_slices < 2 * MAX_FAILED_SLICES and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+    worker.finish()
+    assert worker.n_slices >= 2 * MAX_FAILED_SLICES
+    assert broken.n_asked == 1
