@@ -1,9 +1,10 @@
-"""From a configuration to a link: options, and a client id that stays the same from start to start."""
+"""From a configuration to a link: options, a client id that stays from start to start; what fits the model."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import re
 import secrets
@@ -14,6 +15,9 @@ from typing import IO
 from stream_occ.config import Config, MqttConfig
 from stream_occ.errors import ServiceError
 from stream_occ.mqtt import MqttOptions
+from stream_occ.scoring import Model
+
+log = logging.getLogger("stream_occ.wiring")
 
 MAX_ID_CHARACTERS = 1024  # far more than an id and its line end: whatever else the file is, it is not read whole
 
@@ -103,3 +107,18 @@ class ClientId:
 def _not_writable(path: Path, error: OSError) -> ServiceError:
     got = error.strerror or "an error"
     return ServiceError(str(path), "be a file that can be written", got, "Set mqtt.client_id, or STATE_DIRECTORY")
+
+
+def warn_of_placements(config: Config, model: Model) -> None:
+    """A warning for each input whose devices are worn where none was in the training data; unknown goes with any."""
+    trained_at = str(model.metadata.get("placement", "unknown")).split("/")
+    for entry in config.inputs:
+        worn_at = entry.device_profile.placement
+        if "unknown" not in (worn_at, *trained_at) and worn_at not in trained_at:
+            log.warning(
+                "inputs %s: worn at the %s, and model %s was trained at the %s: expect missed falls and false alarms",
+                entry.pattern,
+                worn_at,
+                model.model_id,
+                ", ".join(trained_at),
+            )
