@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
-        log.debug(format, *args)
+        """Nothing: a look at the service is no change of its state, and whoever looks could write into the log."""
 
     def _answer_json(self, content: Mapping[str, Any]) -> None:
         """200 where the first value is true, else 503: those who ask look at the code."""
@@ -205,6 +205,6 @@ def _gauge(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metri
 
 
 def _histogram(name: str, text: str, of: Distribution) -> Metric:
-    bounds = [*(f"{bound:g}" for bound in BOUNDS_S[:-1]), "+Inf"]
+    bounds = [*(str(bound) for bound in BOUNDS_S[:-1]), "+Inf"]
     buckets = [(bound, float(n)) for bound, n in zip(bounds, of.at_most, strict=True)]
     return HistogramMetricFamily(f"stream_occ_{name}", text, buckets=buckets, sum_value=of.sum_s)
