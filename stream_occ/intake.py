@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from stream_occ.codecs import Codec, load_codec
 from stream_occ.config import DEVICE_FIELD, Config, InputConfig
 from stream_occ.drift import DriftWatch
@@ -25,6 +27,8 @@ from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.intake")
 
+AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it, and a reading is scaled
+
 
 @dataclass(slots=True)
 class DeviceRecord:
@@ -32,8 +36,8 @@ class DeviceRecord:
 
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
     the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
-    as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
-    device with a stream for each sensor has still to send.
+    as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; n_at_range:
+    samples at the profile's full scale; join: what a device with a stream for each sensor has still to send.
     """
 
     profile: DeviceProfile
@@ -49,6 +53,7 @@ class DeviceRecord:
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None
+    n_at_range: int = 0
     n_decided: int = 0
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -134,6 +139,7 @@ class Intake:
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
+            record.n_at_range += sum(_n_at_range(block, entry.profile) for block in samples)
             if max(int(block.t_ns.max()) for block in samples) < now_ns - self._live_within_ns:
                 record.fault_seen_s["late_data"] = now_s
         return samples
@@ -256,6 +262,15 @@ class Intake:
         self.refused[reason] += 1
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
+
+
+def _n_at_range(block: SampleBlock, profile: DeviceProfile) -> int:
+    """Samples of which an axis is at the full scale that the profile declares, or beyond."""
+    is_full = np.zeros(len(block), dtype=np.bool_)
+    for values, limit in ((block.acc_ms2, profile.acc_range_ms2), (block.gyr_rads, profile.gyr_range_rads)):
+        if limit is not None:
+            is_full |= (np.abs(values) >= AT_RANGE * limit).any(axis=1)
+    return int(is_full.sum())
 
 
 def at_arrival(blocks: Sequence[SampleBlock | SensorBlock], arrived_ns: int) -> list[SampleBlock | SensorBlock]:

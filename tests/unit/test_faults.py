@@ -6,9 +6,10 @@ shows undisturbed is what else may be there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -76,12 +77,15 @@ def recordings(shared_data: Path) -> dict[str, Recording]:
     return found
 
 
-def played(recording: Recording, fault: str | None) -> Bench:
+def played(
+    recording: Recording, fault: str | None, *, threshold: float = 1e6, profile: dict[str, float] | None = None
+) -> Bench:
     """The service once the recording has been replayed to it, each message when it is due."""
     span_s = (int(recording.block.t_ns[-1]) - int(recording.block.t_ns[0])) / NS_PER_S
-    entry = {"pattern": "wearables/{device}/imu", "codec": "msgpack"}
-    profile = {"nominal_rate_hz": len(recording.block) / span_s}
-    bench = Bench(toy_model(threshold=1e6, window_s=3.0, hop_s=0.5), inputs=[{**entry, "profile": profile}])
+    entry: dict[str, Any] = {"pattern": "wearables/{device}/imu", "codec": "msgpack"}
+    entry["profile"] = {"nominal_rate_hz": len(recording.block) / span_s, **(profile or {})}
+    events = {"k": 1, "n": 1, "not_worn_s": 60.0}
+    bench = Bench(toy_model(threshold=threshold, window_s=3.0, hop_s=0.5), inputs=[entry], events=events)
     disturb = None if fault is None else load_fault(fault)()
     for due in schedule({"w1": [recording]}, start_ns=T0_NS, batch_s=0.25 if span_s < 60 else 1.0):
         block = due.block if disturb is None else disturb(due.block)
@@ -114,6 +118,37 @@ def test_fault_gets_its_name_and_no_other(
     assert ("windows" in counters) == (cost != "all messages")
 
 
+@pytest.mark.parametrize(("fault", "activity"), [(f, a) for f, a, _, cost in EXPECTED if "windows" in cost])
+def test_broken_sensor_is_no_reason_to_look_away(recordings: dict[str, Recording], fault: str, activity: str) -> None:
+    """Where every window is above the threshold, each is flagged all the same, and no state is normal."""
+    bench = played(recordings[activity], fault, threshold=-1.0)
+    assert "unscorable" not in bench.state()["counters"]
+    states = [state["state"] for state in bench.link.of("stream_occ/w1/state")]
+    assert states[-1] in ("checking", "pending", "alarm")
+    assert "normal" not in states
+
+
+@pytest.mark.parametrize(("fault", "is_full"), [(None, False), ("saturation:20", True)])
+def test_declared_full_scale_is_enough_to_be_at_it(
+    recordings: dict[str, Recording], fault: str | None, is_full: bool
+) -> None:
+    """One sample at 20 m/s2 where the profile says so; the recorded phone ends at 19.54 m/s2."""
+    recording = recordings["WAL"]
+    strong = replace(recording, block=replace(recording.block, acc_ms2=1.2 * recording.block.acc_ms2))
+    bench = played(strong if is_full else recording, fault, profile={"acc_range_ms2": 20.0})
+    assert ("saturated" in named(bench)) == is_full
+    bench.run(60.0)  # until the counters are told again
+    expected = int((np.abs(strong.block.acc_ms2) >= 20.0).any(axis=1).sum())
+    assert bench.state()["counters"].get("saturated", 0) == (expected if is_full else 0)
+
+
+def test_device_on_a_table_is_not_worn_and_has_no_fault(recordings: dict[str, Recording]) -> None:
+    """After a minute without motion; walking is worn."""
+    bench, worn = (played(recordings["WAL 300"], fault) for fault in ("not-worn", None))
+    assert (bench.state()["not_worn"], worn.state()["not_worn"]) == (True, False)
+    assert named(bench) == named(worn)
+
+
 @pytest.mark.parametrize("activity", ACTIVITIES)
 def test_undisturbed_replay_shows_little(recordings: dict[str, Recording], activity: str) -> None:
     """A recording that is as it should be has no fault of the sensor."""
@@ -122,7 +157,7 @@ def test_undisturbed_replay_shows_little(recordings: dict[str, Recording], activ
 
 def test_every_fault_is_tried() -> None:
     """A new file among the simulators' faults needs its row here."""
-    assert {fault.partition(":")[0] for fault, *_ in EXPECTED} == set(fault_names())
+    assert {fault.partition(":")[0] for fault, *_ in EXPECTED} | {"not-worn"} == set(fault_names())
 
 
 @pytest.mark.parametrize("text", ["stuk", "stuck:x", "stuck:nan", "_private", ""])
