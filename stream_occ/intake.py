@@ -21,6 +21,7 @@ from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.messages import Topics, is_device_id
+from stream_occ.numbering import Number, Numbering
 from stream_occ.quality import epoch_mistake
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
 from stream_occ.waveform import Waveform
@@ -62,6 +63,7 @@ class DeviceRecord:
     waveform: tuple[int, Waveform] | None = None
     drift: DriftWatch | None = None
     join: JoinState | None = None
+    numbering: Numbering = field(default_factory=Numbering)
     shown: tuple[object, ...] | None = None
     state_due_s: float = 0.0
 
@@ -71,12 +73,13 @@ class _Input:
     pattern: re.Pattern[str]
     codec: Codec
     profile: DeviceProfile
+    resends: bool
 
     @classmethod
     def of(cls, config: InputConfig) -> _Input:
         levels = [_LEVELS.get(level) or re.escape(level) for level in config.pattern.split("/")]
         pattern = "/".join(levels).replace("/(?:.*)", "(?:/.*)?")  # a/# matches a as well
-        return cls(re.compile(pattern, re.DOTALL), load_codec(config.codec), config.device_profile)
+        return cls(re.compile(pattern, re.DOTALL), load_codec(config.codec), config.device_profile, config.resends)
 
 
 _LEVELS = {DEVICE_FIELD: "(?P<device>[^/]*)", "+": "[^/]*", "#": "(?:.*)"}
@@ -133,6 +136,8 @@ class Intake:
         if record is None:
             return self._refuse("device_limit", message, None, now_s)
         record.heard_s = now_s
+        if not self._take_number(record, blocks, now_s, resends=entry.resends):
+            return []
         if reason is not None:
             return self._refuse(reason, message, record, now_s, detail)
         record.profile = entry.profile
@@ -149,12 +154,15 @@ class Intake:
         found = self._find(topic)
         return found is not None and found[1].profile.stamps == "arrival"
 
-    def restore(self, device_id: str, open_alert: Alert | None, now_s: float) -> DeviceRecord | None:
+    def restore(
+        self, device_id: str, open_alert: Alert | None, now_s: float, number: Number | None = None
+    ) -> DeviceRecord | None:
         """A device known before the service started; None where it has no place now. An open alert always has."""
         is_wanted = not self._allowed or device_id in self._allowed
         if open_alert is None and not (is_wanted and len(self.devices) < self._limits.max_devices):
             return None
         record = DeviceRecord(DeviceProfile(), since_s=now_s, heard_s=now_s, open_alert=open_alert)
+        record.numbering.last = number
         self.devices[device_id] = record
         return record
 
@@ -190,6 +198,25 @@ class Intake:
         if message.n_bytes > self._limits.max_payload_bytes:
             return "payload_too_large"
         return "retained" if message.is_retained else None
+
+    def _take_number(
+        self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float, *, resends: bool
+    ) -> bool:
+        """False for a message of a numbering device that came before or comes too early: counted, and no fault."""
+        number = next((block.number for block in blocks if isinstance(block, SampleBlock) and block.number), None)
+        if number is None:
+            return True
+        verdict, n_missing = record.numbering.take(number, now_s, resends=resends)
+        for reason, n in (
+            ("missing", n_missing),
+            ("sent_again", verdict == "again"),
+            ("too_early", verdict == "early"),
+        ):
+            record.refused[reason] += int(n)
+            self.refused[reason] += int(n)
+        if n_missing:
+            record.fault_seen_s["missing"] = now_s
+        return verdict == "taken"
 
     def _join(
         self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float

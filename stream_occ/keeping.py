@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
 from stream_occ.config import Config
+from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert
 from stream_occ.store import Key, OutboxRow, SavedDevice, Store, StoreLimits, Told
@@ -56,6 +57,10 @@ class Keeper:
     def seen(self) -> bytes:
         """Digests of messages that the restored states hold."""
         return b"" if self._store is None else self._store.seen()
+
+    def numbers(self) -> dict[str, Number]:
+        """Numbers of the last messages that the restored states hold."""
+        return {} if self._store is None else self._store.numbers()
 
     def touch(self, names: Iterable[str]) -> None:
         """Devices whose states changed by messages that are not yet acknowledged: every save has all of them."""
@@ -112,10 +117,11 @@ class Keeper:
         now_ns: int,
         is_last: bool = False,
         seen: bytes = b"",
+        numbers: Mapping[str, Number] | None = None,
     ) -> None:
         """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs.
 
-        seen: digests of messages that the states hold.
+        seen: digests of messages that the states hold; numbers: of the last ones, of devices that number them.
         """
         if self._store is None:
             return
@@ -125,13 +131,19 @@ class Keeper:
             names |= {name for name, (_, alert) in devices.items() if alert is not None}
             names |= set(self._quiet_due(devices, now_s)[:MAX_QUIET_SAVES])
         names = {name for name in names if name not in self._saved or self._saved[name][0] is not devices[name][0]}
-        if not (names or self._unsaved or self._forgotten or self._settled):
+        if not (names or numbers or self._unsaved or self._forgotten or self._settled):
             return
         states = {name: devices[name] for name in sorted(names)}
         try:
             self._store.forget(self._forgotten - devices.keys())
             self._store.save(
-                states, self._unsaved, model_id=self._model_id, now_ns=now_ns, settled=self._settled, seen=seen
+                states,
+                self._unsaved,
+                model_id=self._model_id,
+                now_ns=now_ns,
+                settled=self._settled,
+                seen=seen,
+                numbers=numbers,
             )
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error)

@@ -37,6 +37,9 @@ SERVICE_REASONS: dict[str, str] = {
     "own_topic": "a topic that this service itself publishes to",
     "retained": "a retained message, which says nothing of now",
     "delivered_again": "a message that the broker delivered a second time; its samples were taken the first time",
+    "missing": "messages that a numbering device sent, by its numbers, and that never came",
+    "sent_again": "a message that a device with `resends` sent again, and that had been taken",
+    "too_early": "a message of a device with `resends` that waits for missing ones to be sent again",
     **LOSSES,
     "internal_error": "an error of ours; the log has it",
 }
@@ -156,6 +159,13 @@ class ScoreMessage(Message):
     model: str
 
 
+class ReceivedUpToMessage(Message):
+    """<prefix>/<device>/received_up_to, QoS 0: up to which number a device's messages are kept for good."""
+
+    boot: int | str = Field(description="as in the device's messages")
+    seq: Count = Field(description="this one and all before it of the same boot")
+
+
 class CountersMessage(Message):
     """<prefix>/bridge/<instance>/counters, retained: what happened to messages since the service started."""
 
@@ -223,6 +233,7 @@ MESSAGES: dict[str, type[Message]] = {
     "score": ScoreMessage,
     "waveform": WaveformMessage,
     "counters": CountersMessage,
+    "received_up_to": ReceivedUpToMessage,
 }
 """Published JSON messages by their topic's last level; status and availability are the plain texts online, offline."""
 
@@ -276,6 +287,10 @@ class Topics:
     def waveform(self, device_id: str) -> str:
         """The signals behind a pending alert."""
         return f"{self.prefix}/{device_id}/waveform"
+
+    def received_up_to(self, device_id: str) -> str:
+        """Up to where a numbering device's messages are kept."""
+        return f"{self.prefix}/{device_id}/received_up_to"
 
     def command(self, device_id: str, kind: str) -> str:
         """A person's act."""

@@ -13,6 +13,7 @@ from stream_occ.messages import (
     OFFLINE,
     ONLINE,
     CountersMessage,
+    ReceivedUpToMessage,
     StateMessage,
     Topics,
     alert_message,
@@ -20,6 +21,7 @@ from stream_occ.messages import (
     score_message,
     waveform_message,
 )
+from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert, AlertState, Decision
 from stream_occ.scoring import Model
@@ -126,6 +128,11 @@ class Reporter:
         if record.open_alert is not None and record.is_alert_retained:
             payload = alert_message(record.open_alert).to_payload()
             self._link.publish(self._topics.alert(record.open_alert.device_id), payload, qos=1, is_retained=True)
+
+    def received_up_to(self, device_id: str, number: Number) -> None:
+        """Word to a numbering device, which asks again where it does not come."""
+        payload = ReceivedUpToMessage(boot=number[0], seq=number[1]).to_payload()
+        self._link.publish(self._topics.received_up_to(device_id), payload, qos=0, is_retained=False)
 
     def counters(self, message: CountersMessage) -> None:
         """The service's own counters."""

@@ -43,6 +43,7 @@ SLICE_BYTES = 1024 * 1024
 # Messages are acknowledged when a save holds them. A broker that sends no more than so many without acknowledgements
 # stands still until then: so many wait and none comes.
 STALLED_MESSAGES = 16
+NUMBERED_SAVE_S = 1.0  # a device that sends again what it is not told of must be told soon
 LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
 
 
@@ -105,6 +106,7 @@ class Service:
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
         self._is_stalled = False
+        self._numbered_due_s = 0.0
 
     def renew(self) -> None:
         """Has all retained topics published again in the next slice; called, by any thread, on every connection."""
@@ -215,6 +217,7 @@ class Service:
         blocks = self.intake.accept(message, now_ns=now_ns, now_s=now_s)
         if message.token is not None and blocks:
             self._seen.add(digest(message.topic, message.payload))
+        if blocks and (message.token is not None or any(block.number for block in blocks)):
             self._keeper.touch(block.device_id for block in blocks)
         return blocks
 
@@ -274,6 +277,8 @@ class Service:
     def _keep(self, now_ns: int, now_s: float, *, is_last: bool = False) -> None:
         """Has changes and what is due written down, then the messages behind it acknowledged."""
         is_waiting = self._is_stalled or len(self._unacknowledged) > self._max_unacknowledged
+        numbered = {name: record for name, record in self.intake.devices.items() if record.numbering.is_due}
+        is_waiting |= bool(numbered) and now_s >= self._numbered_due_s
         is_saving = is_last or is_waiting or self._keeper.is_due(now_s)
         if is_saving:
             devices = {
@@ -281,7 +286,15 @@ class Service:
                 for name, record in self.intake.devices.items()
                 if (state := self._state.devices.get(name)) is not None
             }
-            self._keeper.save(devices, now_s=now_s, now_ns=now_ns, is_last=is_last, seen=self._seen.unsaved())
+            numbers = {name: r.numbering.last for name, r in numbered.items() if r.numbering.last is not None}
+            self._keeper.save(
+                devices, now_s=now_s, now_ns=now_ns, is_last=is_last, seen=self._seen.unsaved(), numbers=numbers
+            )
+            self._numbered_due_s = now_s + NUMBERED_SAVE_S
+            for name, number in numbers.items():  # where the disk fails too, as below
+                self._reporter.received_up_to(name, number)
+            for record in numbered.values():
+                record.numbering.is_due = False
         if self._unacknowledged and (is_saving or not self._keeper.is_keeping):
             self._link.acknowledge(self._unacknowledged)  # where the disk fails too: to stop listening would be worse
             self._unacknowledged = []
@@ -294,8 +307,9 @@ class Service:
         """The state that was kept; the model's own parts only where it was the same model."""
         devices: dict[str, DeviceState] = {}
         now_s = self._clock.monotonic_s()
+        numbers = self._keeper.numbers()
         for device_id, saved in sorted(self._keeper.restored().items(), key=lambda item: item[1].open_alert is None):
-            record = self.intake.restore(device_id, saved.open_alert, now_s)
+            record = self.intake.restore(device_id, saved.open_alert, now_s, numbers.get(device_id))
             if record is None:
                 continue
             devices[device_id] = saved.resumed(self._pipeline.model.model_id)
@@ -369,7 +383,7 @@ class Service:
 
 
 def _joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
-    """One block a device, in order of arrival: the same samples, and far less work where messages are small."""
+    """One block a device, in order of arrival: far less work where messages are small."""
     by_device: dict[str, list[SampleBlock]] = {}
     for block in blocks:
         by_device.setdefault(block.device_id, []).append(block)

@@ -7,6 +7,7 @@
     alerts     alert_id, seq, device_id, t_ns (device's clock), told_ns (ours), state, content (JSON of the change)
     waveforms  alert_id, seq, device_id, t0_ns, rate_hz, signals (float32 little-endian, n rows of acc x, y, z in m/s2
                and gyr x, y, z in rad/s)
+    numbers    device_id, number (JSON: boot, seq): the last message that its state holds, where the device numbers them
     seen       saved_ns, digests: of messages whose samples are in the states
     outbox     alert_id, seq, content, received (JSON list): told changes that some receiver does not have yet
 
@@ -16,7 +17,6 @@ the service runs. A file that is damaged or not ours is refused and never touche
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -25,26 +25,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from stream_occ.alert_types import EventState, OpenAlert
 from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
-from stream_occ.errors import DataError, ServiceError
+from stream_occ.errors import DataError
 from stream_occ.messages import alert_message
+from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, Alert
+from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, damaged, locked
 from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.store")
 
 SCHEMA_VERSION = 1
 KEEP_SEEN_NS = 60 * NS_PER_S  # a broker that is killed forgets acknowledgements of its last second or so
-HEADER_BYTES = 100  # of an SQLite file
-APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
 _ADDED = """
+CREATE TABLE IF NOT EXISTS numbers (device_id TEXT PRIMARY KEY, number TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY, saved_ns INTEGER NOT NULL, digests BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL,
                                    content TEXT NOT NULL, received TEXT NOT NULL, UNIQUE (alert_id, seq));
@@ -129,10 +130,10 @@ class Store:
         self.path = path
         self._limits = limits or StoreLimits()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(path)
+        self._lock = locked(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it holds is for its user alone
-            _check_header(path)
+            check_header(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2.0)
             try:
                 self._prepare()
@@ -156,7 +157,7 @@ class Store:
                 if not is_ours:
                     log.error("%s: the open alert of %s cannot be read: %s", self.path, device_id, error)
                     continue
-                raise _damaged(self.path, f"{error}: device {device_id}") from error
+                raise damaged(self.path, f"{error}: device {device_id}") from error
             found[device_id] = SavedDevice(model_id, saved_ns, state, alert)
         return found
 
@@ -169,10 +170,12 @@ class Store:
         now_ns: int,
         settled: Mapping[Key, frozenset[str] | None] | None = None,
         seen: bytes = b"",
+        numbers: Mapping[str, Number] | None = None,
     ) -> None:
         """Writes states with their open alerts, and told changes, as one transaction; a change told before is kept.
 
-        settled: who has a change that waits; None: it waits no more. seen: digests of messages that the states hold.
+        settled: who has a change that waits; None: it waits no more. seen: digests of messages that the states hold;
+        numbers: of the last ones, of devices that number them.
         """
         states = [
             (name, model_id, FORMAT_VERSION, now_ns, dump_state(PipelineState({name: state})), _json_or_none(alert))
@@ -208,6 +211,10 @@ class Store:
             )
             self._db.executemany("DELETE FROM outbox WHERE alert_id = ? AND seq = ?", gone)
             self._db.executemany("UPDATE outbox SET received = ? WHERE alert_id = ? AND seq = ?", received)
+            self._db.executemany(
+                "INSERT OR REPLACE INTO numbers VALUES (?, ?)",
+                [(name, json.dumps(number)) for name, number in (numbers or {}).items()],
+            )
             if seen:
                 self._db.execute("DELETE FROM seen WHERE saved_ns < ?", (now_ns - KEEP_SEEN_NS,))
                 self._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (?, ?)", (now_ns, seen))
@@ -226,6 +233,19 @@ class Store:
                 log.error("%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error)
         return found
 
+    def numbers(self) -> dict[str, Number]:
+        """Of the last message that each numbering device's state holds; DataError where there is no number."""
+        found: dict[str, Number] = {}
+        for device_id, text in self._db.execute("SELECT device_id, number FROM numbers"):
+            try:
+                boot, seq = json.loads(text)
+                if not isinstance(boot, int | str) or type(seq) is not int:
+                    raise ValueError(f"number {text!r:.80}")
+            except (ValueError, TypeError) as error:
+                raise damaged(self.path, f"{error}: device {device_id}") from error
+            found[device_id] = (boot, seq)
+        return found
+
     def seen(self) -> bytes:
         """Digests of messages that the states hold, of the last minute before the last save."""
         return b"".join(row for (row,) in self._db.execute("SELECT digests FROM seen ORDER BY id"))
@@ -233,7 +253,9 @@ class Store:
     def forget(self, device_ids: Iterable[str]) -> None:
         """Takes devices' states out; their history stays."""
         with _Transaction(self._db):
-            self._db.executemany("DELETE FROM devices WHERE device_id = ?", [(name,) for name in device_ids])
+            names = [(name,) for name in device_ids]
+            self._db.executemany("DELETE FROM devices WHERE device_id = ?", names)
+            self._db.executemany("DELETE FROM numbers WHERE device_id = ?", names)
 
     def history(self, device_id: str) -> list[Alert]:
         """The device's told changes, the oldest first."""
@@ -256,15 +278,15 @@ class Store:
             if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
             if (version := self._pragma("user_version")) != SCHEMA_VERSION:
-                raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", _REMEDY)
+                raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", REMEDY)
             if (problem := self._pragma("quick_check(1)")) != "ok":
-                raise _damaged(self.path, problem)
+                raise damaged(self.path, problem)
             self._db.executescript(_ADDED)
             self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
         except sqlite3.OperationalError:
             raise  # full, read-only, locked: the disk's trouble, not the file's
         except sqlite3.DatabaseError as error:
-            raise _damaged(self.path, str(error)) from error
+            raise damaged(self.path, str(error)) from error
 
     def _pragma(self, text: str) -> Any:
         return self._db.execute(f"PRAGMA {text}").fetchone()[0]
@@ -364,31 +386,3 @@ def _rebuilt(alert: Alert, saved_ns: int) -> DeviceState:
 
 
 _ALERT = TypeAdapter(Alert)
-_REMEDY = "Set state.path to another file, or move this one away: open alerts in it are then forgotten"
-
-
-def _check_header(path: Path) -> None:
-    """Raises DataError where the file is not empty and does not bear our mark; SQLite, if asked, might write to it."""
-    with path.open("rb") as file:
-        header = file.read(HEADER_BYTES)
-    if header and not header.startswith(b"SQLite format 3\0"):
-        raise _damaged(path, "one that is not a database")
-    if header and int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise DataError(str(path), "be a state file of stream-occ", "another program's database", _REMEDY)
-
-
-def _damaged(path: Path, got: str) -> DataError:
-    return DataError(str(path), "be an undamaged state file", got, _REMEDY)
-
-
-def _locked(path: Path) -> IO[str]:
-    """A lock beside the file, held while it is open: SQLite's own locks would let two services write in turn."""
-    lock = path.with_name(path.name + ".lock").open("a")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.close()
-        raise ServiceError(
-            str(path), "be held by one process", "a running detector", "Stop it, or give this one its own state.path"
-        ) from error
-    return lock

@@ -124,6 +124,7 @@ class InputConfig(Section):
     codec: str = "json"
     profile: str | ProfileConfig = ProfileConfig()
     qos: int = Field(default=1, ge=0, le=2)
+    resends: bool = False
 
     @field_validator("pattern")
     @classmethod

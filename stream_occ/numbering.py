@@ -1,0 +1,41 @@
+"""Messages that their device numbers, (boot, seq): which come next, which are missing, which came before.
+
+A device that keeps what it sent until it is told that we have it (`resends`) is taken in order: what comes too early is
+refused until the missing ones come, for at most PATIENCE_S, and what came before is not taken again. Of any other, all
+is taken, and holes are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PATIENCE_S = 15.0  # several times the 3 s after which a device sends again
+
+Number = tuple[int | str, int]
+"""boot, different from start to start of the device, and seq, from 0."""
+
+
+@dataclass(slots=True)
+class Numbering:
+    """last: the highest taken. is_due: the device has to be told of it; early_s: since when messages come too early."""
+
+    last: Number | None = None
+    is_due: bool = False
+    early_s: float | None = None
+
+    def take(self, number: Number, now_s: float, *, resends: bool) -> tuple[Literal["taken", "again", "early"], int]:
+        """What a message is, and how many before it are missing for good."""
+        boot, seq = number
+        is_known = self.last is not None and self.last[0] == boot
+        expected = self.last[1] + 1 if self.last is not None and is_known else 0 if resends else seq
+        if resends and seq < expected:
+            self.is_due = True
+            return "again", 0
+        if resends and seq > expected:
+            self.early_s = now_s if self.early_s is None else self.early_s
+            if now_s - self.early_s < PATIENCE_S:
+                self.is_due = True
+                return "early", 0
+        self.last, self.is_due, self.early_s = number, True, None
+        return "taken", max(0, seq - expected)

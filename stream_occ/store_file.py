@@ -1,0 +1,41 @@
+"""The state file as a file: whose it is, whether it is in use, and how a damaged one is told."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import IO
+
+from stream_occ.errors import DataError, ServiceError
+
+HEADER_BYTES = 100  # of an SQLite file
+APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
+REMEDY = "Set state.path to another file, or move this one away: open alerts in it are then forgotten"
+
+
+def check_header(path: Path) -> None:
+    """Raises DataError where the file is not empty and does not bear our mark; SQLite, if asked, might write to it."""
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    if header and not header.startswith(b"SQLite format 3\0"):
+        raise damaged(path, "one that is not a database")
+    if header and int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise DataError(str(path), "be a state file of stream-occ", "another program's database", REMEDY)
+
+
+def damaged(path: Path, got: str) -> DataError:
+    """The error that says so."""
+    return DataError(str(path), "be an undamaged state file", got, REMEDY)
+
+
+def locked(path: Path) -> IO[str]:
+    """A lock beside the file, held while it is open: SQLite's own locks would let two services write in turn."""
+    lock = path.with_name(path.name + ".lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise ServiceError(
+            str(path), "be held by one process", "a running detector", "Stop it, or give this one its own state.path"
+        ) from error
+    return lock
