@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import logging
 import shutil
 import statistics
@@ -243,6 +245,27 @@ def test_ask_14_a_refused_password_is_no_connection_and_is_in_the_log(
             assert (link.is_connected, link.n_connects) == (is_right, int(is_right))
             link.stop()
     assert "wrong" not in caplog.text
+
+
+def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, model_file: Path) -> None:
+    """Anonymous at a broker that wants a name: /ready is 503 and says that it is not connected; the log says why."""
+    if MOSQUITTO is None:
+        pytest.skip("mosquitto not found on PATH: install it to run this test")
+    port = free_port()
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with Broker.start(folder, extra="allow_anonymous false") as broker:
+        detector = Detector(tmp_path, broker.port, model_file, http={"enabled": True, "port": port})
+        detector.start(is_ready=False)
+        wait_until(lambda: "refused us: Not authorized" in detector.log.read_text(), "the reason")
+        request = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        request.request("GET", "/ready")
+        answer = request.getresponse()
+        assert answer.status == 503
+        assert json.loads(answer.read()).items() >= {"ready": False, "connected": False}.items()
+        request.close()
+        detector.stop()
+        detector.__exit__()
 
 
 def test_ask_14_a_message_that_the_broker_forbids_is_not_taken_for_sent(tmp_path: Path) -> None:
