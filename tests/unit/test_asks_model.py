@@ -175,12 +175,13 @@ def test_ask_37_models_that_tell_nothing_apart_are_not_shipped() -> None:
     assert blindness({"1": 0.0, "10": 1.0}, some, "people", is_printed=False) == ""
 
 
-def test_ask_38_a_learner_takes_in_neither_anomalies_nor_what_belongs_to_an_alert() -> None:
+@pytest.mark.parametrize("hold_back", [0, 20])
+def test_ask_38_a_learner_takes_in_neither_anomalies_nor_what_belongs_to_an_alert(hold_back: int) -> None:
     """After 700 normal rows: 200 far ones change no score; 200 normal ones with an alert open neither."""
     rng = np.random.default_rng(5)
     named = [{f"f{i}": float(value) for i, value in enumerate(row)} for row in rng.normal(size=(900, 3))]
     far = [{key: value + 8.0 for key, value in row.items()} for row in named[:200]]
-    learner = SlidingOCNN(300, n_trusted=200)
+    learner = SlidingOCNN(300, n_trusted=200, hold_back=hold_back)
     for row in named[:700]:
         learner.learn_one(row)
     probes = [*named[:5], *far[:5]]
@@ -264,6 +265,7 @@ def test_ask_42_a_flood_of_device_ids_is_bounded_and_those_that_send_stay() -> N
     bench.send(50, device="real")
     bench.run(1.0)
     assert "real" in bench.service.intake.devices
+    assert len(bench.service.intake.devices) == 20
     bench.wait(200.0)
     assert len(bench.service.intake.devices) <= 1
 
