@@ -18,13 +18,15 @@ REST_STD_MS2 = 0.15
 GRAVITY_TOLERANCE = 0.12
 _CHUNK = 256
 
+N_SIGNALS = 6
 HOLD_S = 1.0  # a signal is held once it has kept one value for so long; 0.4 s is the longest in MobiFall, at 2 g
 # Noise: in each piece of so many samples a noise of more than so much, and second differences (squared) so much larger
-# than first ones: 3 for white noise, 2.3 behind a low-pass of 20 Hz; 1.5 at most in 99 % of MobiFall's jogging.
-NOISE_PIECE = 25
-NOISE_MS2 = 0.5
+# than first ones: 3 for white noise, 2.3 behind a low-pass of 20 Hz. Between two steps a body is smooth for a moment:
+# no walk, run or climb of SisFall and MobiFall has more than one window in 200 that is like that.
+NOISE_PIECE = 8
+NOISE_MS2 = 1.0
 NOISE_RATIO = 1.5
-NOISY_WINDOWS = 10
+NOISY_WINDOWS = 60
 CLOCK_STEP_NS = 60 * NS_PER_S  # of so long the sample that was least late tells the clock: links only delay
 CLOCK_JUMP_NS = 30 * NS_PER_S  # lateness that changes by more is a backlog, or a clock that was set
 CLOCK_STEPS = 10
@@ -34,14 +36,14 @@ CLOCK_DRIFT_PPM = (1000.0, 500.0)  # crystals are within 100, a phone's uncorrec
 JUMP_MARGIN_RAD = 0.8  # 46 degrees
 EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
 # A signal is at its full scale where RAIL_STEPS + 1 samples in a row have one value, not below RAIL_SHARE of the
-# largest such value so far. The smallest full scales in use are 1.5 g and 250 deg/s.
+# largest so far. The smallest full scales in use are 1.5 g and 250 deg/s.
 RAIL_STEPS = 2
 RAIL_ACC_MS2 = 14.0
 RAIL_GYR_RADS = 4.2
 RAIL_SHARE = 0.95
 RAIL_SAMPLES = 50  # no motion is so high for so long: that is gravity in another unit
 _RAIL_FLOOR = np.array([RAIL_ACC_MS2] * 3 + [RAIL_GYR_RADS] * 3)
-# A window moves where |a| spreads or the device turns by more than this (std |a|, root mean square |w| about its mean):
+# A second moves where |a| spreads or the device turns by more than this (std |a|, root mean square |w| about its mean):
 # then every axis of both sensors must, and at rest a coarse sensor may well keep one value.
 MOVING_STD_MS2 = 0.5
 MOVING_TURN_RADS = 0.2
@@ -115,8 +117,8 @@ def _hold(state: HoldState, values: FloatArray) -> tuple[HoldState, IntArray | N
 @dataclass(frozen=True, slots=True, eq=False)
 class RailState:
     """hold: as in `HoldState`, of samples as they came, the last of stamp t_ns; n_high: for how many samples each
-    signal (6,) has been above its floor. rail: the full scale seen so far of (acc, gyr), m/s2 and rad/s, 0 before any
-    was; n_saturated: samples at it."""
+    signal (6,) has been above its floor. rail: the largest value seen so far of (acc, gyr) above it, m/s2 and rad/s;
+    n_saturated: samples at full scale."""
 
     hold: HoldState = field(default_factory=HoldState)
     t_ns: int | None = None
@@ -137,8 +139,7 @@ def push_rail(state: RailState, block: SampleBlock) -> RailState:
     """The state after samples as they came, before any resampling.
 
     A sample is saturated where it is the third or a later one in a row with the same value of an axis, which is large,
-    and was not shortly before, and not below the full scale that such rows have shown so far. What is sent twice is one
-    sample.
+    and was not shortly before, and not far below the largest value seen so far. What is sent twice is one sample.
     """
     is_low = (
         np.abs(block.acc_ms2).max(initial=0) < RAIL_ACC_MS2 and np.abs(block.gyr_rads).max(initial=0) < RAIL_GYR_RADS
@@ -156,10 +157,11 @@ def push_rail(state: RailState, block: SampleBlock) -> RailState:
     step = np.arange(1, len(values) + 1)[:, None]
     low = np.maximum.accumulate(np.where(size < _RAIL_FLOOR, step, 0), axis=0)
     n_high = np.where(low > 0, step - low, step + state.n_high)
-    is_flat = (n_high > 0) & (n_high < RAIL_SAMPLES) & (False if n_steps is None else n_steps >= RAIL_STEPS)
-    highest = np.where(is_flat, size, 0.0).reshape(-1, 2, 3).max(axis=2)
+    is_high = (n_high > 0) & (n_high < RAIL_SAMPLES)
+    is_flat = is_high & (False if n_steps is None else n_steps >= RAIL_STEPS)
+    highest, flat = (np.where(rows, size, 0.0).reshape(-1, 2, 3).max(axis=2) for rows in (is_high, is_flat))
     rail = np.maximum.accumulate(np.maximum(highest, state.rail), axis=0)
-    is_saturated = ((highest > 0) & (highest >= RAIL_SHARE * rail)).any(axis=1)
+    is_saturated = ((flat > 0) & (flat >= RAIL_SHARE * rail)).any(axis=1)
     acc_rail, gyr_rail = rail[-1].tolist()
     n_saturated = state.n_saturated + int(is_saturated.sum())
     high = np.minimum(n_high[-1], RAIL_SAMPLES)
@@ -172,10 +174,10 @@ def _low(state: RailState, t_ns: int) -> RailState:
     return RailState(_NO_HOLD, t_ns, _NOT_HIGH, state.rail, state.n_saturated)
 
 
-def is_moving(signals: FloatArray) -> BoolArray:
-    """Which of the windows (n, 6, m) move; one with a NaN does not."""
+def is_moving(signals: FloatArray, *, rate_hz: float) -> BoolArray:
+    """Which of the windows (n, 6, m) move in their last HOLD_S; one with a NaN does not."""
     moving = np.empty(len(signals), dtype=np.bool_)
-    for i, window in enumerate(signals):  # asked of few windows
+    for i, window in enumerate(signals[:, :, -round(HOLD_S * rate_hz) :]):  # asked of few windows
         acc, gyr = window[:3], window[3:] - window[3:].mean(axis=-1, keepdims=True)
         spread, turn = np.sqrt((acc**2).sum(axis=0)).std(), np.sqrt((gyr**2).sum(axis=0).mean())
         moving[i] = spread > MOVING_STD_MS2 or turn > MOVING_TURN_RADS
@@ -241,7 +243,8 @@ class QualityState:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What one window shows: signals held in it (bits), whether it moves, whether no signal of it changes at all,
+    """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
+    whether it moves at its end, whether no signal of it changes at all,
     whether gravity turns unseen by the gyroscope, whether it is noise throughout."""
 
     held: int = 0
@@ -257,14 +260,14 @@ CLEAN = Signs()
 def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> QualityState:
     """The state after one more window, whose faults are those that touch this window.
 
-    A signal that is held while the device moves is stuck (`acc_stuck`, `gyr_stuck`), and stays so until a window comes
-    in which it is not held. `stuck`: no signal changes. `axis_change`: gravity turned without the gyroscope, which is
-    not stuck; of n_overlapping windows from that one on each may still have it inside. `noisy`: noise throughout
-    NOISY_WINDOWS windows in a row, until some more are clean.
+    A signal that is held to the end of a window that moves there is stuck (`acc_stuck`, `gyr_stuck`), and stays so
+    until a window comes in which it is not held. `stuck`: no signal changes. `axis_change`: gravity turned without the
+    gyroscope, which is not stuck; of n_overlapping windows from that one on each may still have it inside. `noisy`:
+    noise throughout NOISY_WINDOWS windows in a row, until half as many are clean.
     """
     if signs is CLEAN and not (state.faults or state.n_noisy):
         return state
-    stuck = signs.held & (state.stuck | (signs.held if signs.is_moving else 0))
+    stuck = signs.held & (state.stuck | (signs.held >> N_SIGNALS if signs.is_moving else 0))
     n_turned = max(0, state.n_turned - 1)
     if signs.is_turned and not signs.held & _GYR_BITS:
         n_turned = n_overlapping
