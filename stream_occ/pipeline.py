@@ -373,7 +373,8 @@ def _signs(batch: WindowBatch, found: Motion) -> list[Signs]:
     turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
     noisy = is_noisy(batch.signals)
     rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy)
-    for i, moves in zip(rows.tolist(), is_moving(batch.signals[rows]).tolist(), strict=True):
+    moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
+    for i, moves in zip(rows.tolist(), moving, strict=True):
         signs[i] = Signs(int(held[i]), moves, bool(found.is_stuck[i]), bool(turned[i]), bool(noisy[i]))
     return signs
 

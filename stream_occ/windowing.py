@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
-from stream_occ.quality import HoldState, held_signals
+from stream_occ.quality import N_SIGNALS, HoldState, held_signals
 from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock, Window
 
@@ -23,7 +23,8 @@ class WindowBatch:
 
     device_ids: n names; t_start_ns: int64 (n,); signals: float64 (n, 6, m), rows acc x, y, z (m/s2), gyr x, y, z
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
-    (n,), bit r is set where signal r kept one value for long (`quality.held_signals`); None: nobody has looked.
+    (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
+    window's end; None: nobody has looked.
     """
 
     device_ids: tuple[str, ...]
@@ -133,7 +134,7 @@ def push_chunk(
     is_held = np.zeros(n_windows, dtype=np.int64)
     if n_windows and held.any():
         marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
-        is_held = np.bitwise_or.reduce(marks, axis=1)
+        is_held = np.bitwise_or.reduce(marks, axis=1) | marks[:, -1] << N_SIGNALS
     batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held)
     next_start = start + n_windows * shape.n_hop
     keep_from = max(first, min(next_start, end - shape.n_samples))
