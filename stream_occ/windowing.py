@@ -152,7 +152,7 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
     if state.is_closed or start < state.first or start == state.next_start - shape.n_hop:
         return concatenate([], shape)
     t_start_ns = state.anchor_t_ns + grid_offset_ns(np.array([start]), shape.rate_hz)
-    held = np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True)
+    held = np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True) | state.held[-1] << N_SIGNALS
     signals = np.ascontiguousarray(state.signals[None, :, start - state.first :])
     return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held)
 
