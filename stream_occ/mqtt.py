@@ -372,10 +372,10 @@ class MqttLink:
             entry.on_done(outcome)
         if reason.is_failure:
             self._drop("refused_by_broker", topic)
-        elif is_unheard and topic.endswith(("/event", "/alert")):
+        elif is_unheard and topic.endswith("/event"):  # the retained alert waits for whoever comes
             self.n_unheard += 1
             if self.n_unheard & (self.n_unheard - 1) == 0:
-                log.warning("nobody is subscribed to %s (%d alerts and events unheard so far)", topic, self.n_unheard)
+                log.warning("nobody is subscribed to %s (%d events unheard so far)", topic, self.n_unheard)
 
     # ---- small things
 
