@@ -141,19 +141,26 @@ def push_rail(state: RailState, block: SampleBlock) -> RailState:
     A sample is saturated where it is the third or a later one in a row with the same value of an axis, which is large,
     and was not shortly before, and not far below the largest value seen so far. What is sent twice is one sample.
     """
-    is_low = (
-        np.abs(block.acc_ms2).max(initial=0) < RAIL_ACC_MS2 and np.abs(block.gyr_rads).max(initial=0) < RAIL_GYR_RADS
-    )
     if len(block) == 0:
         return state
-    if is_low and not (state.is_high and block.t_ns[0] == state.t_ns):  # nearly always
-        return _low(state, int(block.t_ns[-1]))
-    is_new = np.diff(block.t_ns, prepend=block.t_ns[:1] - 1 if state.t_ns is None else state.t_ns) != 0
-    values = np.concatenate([block.acc_ms2, block.gyr_rads], axis=1)[is_new]
+    stamps, t_ns = block.t_ns, int(block.t_ns[-1])
+    acc_ms2, gyr_rads = float(np.abs(block.acc_ms2).max()), float(np.abs(block.gyr_rads).max())
+    is_low = acc_ms2 < RAIL_ACC_MS2 and gyr_rads < RAIL_GYR_RADS
+    is_known = stamps[0] == state.t_ns
+    if is_low and not (state.is_high and is_known):  # nearly always
+        return _low(state, t_ns)
+    values = np.concatenate([block.acc_ms2, block.gyr_rads], axis=1)
+    if is_known or (stamps[1:] == stamps[:-1]).any():
+        values = values[np.diff(stamps, prepend=stamps[0] - 1 if state.t_ns is None else state.t_ns) != 0]
     if len(values) == 0:
         return state
     size = np.abs(values)
     hold, n_steps = _hold(state.hold, values)
+    if n_steps is None and not state.is_high and len(values) < RAIL_SAMPLES and (size[-1] < _RAIL_FLOOR).all():
+        acc_ms2, gyr_rads = size[:, :3].max(), size[:, 3:].max()  # up and down again, nothing flat
+        acc_rail = max(state.rail[0], float(acc_ms2) if acc_ms2 >= RAIL_ACC_MS2 else 0.0)
+        gyr_rail = max(state.rail[1], float(gyr_rads) if gyr_rads >= RAIL_GYR_RADS else 0.0)
+        return RailState(_NO_HOLD, t_ns, _NOT_HIGH, (acc_rail, gyr_rail), state.n_saturated)
     step = np.arange(1, len(values) + 1)[:, None]
     low = np.maximum.accumulate(np.where(size < _RAIL_FLOOR, step, 0), axis=0)
     n_high = np.where(low > 0, step - low, step + state.n_high)
@@ -165,8 +172,8 @@ def push_rail(state: RailState, block: SampleBlock) -> RailState:
     acc_rail, gyr_rail = rail[-1].tolist()
     n_saturated = state.n_saturated + int(is_saturated.sum())
     high = np.minimum(n_high[-1], RAIL_SAMPLES)
-    state = RailState(hold, int(block.t_ns[-1]), high, (acc_rail, gyr_rail), n_saturated)
-    return state if state.is_high else _low(state, int(block.t_ns[-1]))
+    state = RailState(hold, t_ns, high, (acc_rail, gyr_rail), n_saturated)
+    return state if state.is_high else _low(state, t_ns)
 
 
 def _low(state: RailState, t_ns: int) -> RailState:
