@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
@@ -62,3 +63,31 @@ def test_kill_of_the_service_costs_no_sample_and_doubles_none(
             assert sorted(seq for _, seq in told) == list(range(len(told)))
         assert detector.stop() == 0
         assert "Traceback" not in detector.log.read_text()
+
+
+def test_event_outlives_a_broker_that_lost_it_while_the_receiver_was_away(
+    broker: Broker, model_file: Path, tmp_path: Path
+) -> None:
+    """The broker said that it has the event, nobody was there, and it is killed: it is told to who comes later."""
+    t0_ns = time.time_ns() - 12 * N_SAMPLES * 20_000_000
+    sections = {"events": EVENTS, "receivers": ["ward"]}
+    with Detector(tmp_path, broker.port, model_file, **sections) as detector:
+        with Watcher(broker.port, "stream_occ/w1/alert") as watcher:
+            for i in range(12):
+                block = (tumbling if 6 <= i < 10 else walking)("w1", N_SAMPLES, t0_ns=t0_ns, first=N_SAMPLES * i)
+                watcher.send("wearables/w1/imu", payload(block))
+            wait_until(lambda: watcher.json("stream_occ/w1/alert").get("state") == "pending", "the alert")
+            time.sleep(0.5)  # the broker has answered
+        broker.stop(kill=True)
+        broker.run()
+        with Watcher(broker.port, "stream_occ/w1/event") as ward:
+            told = wait_until(lambda: ward.contents("stream_occ/w1/event"), "the event")[0]
+            for seq in range(2):
+                content = {"alert_id": told["alert_id"], "seq": seq, "receiver": "ward"}
+                ward.send("stream_occ/w1/set/received", json.dumps(content).encode())
+            time.sleep(0.5)
+            n = len(ward.log)
+            time.sleep(10.0)
+            assert {event["seq"] for event in ward.contents("stream_occ/w1/event")} == {0, 1}
+            assert len(ward.log) == n
+        assert detector.stop() == 0
