@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stream_occ.alarm_budget import count_interval
 from stream_occ.evaluation import metrics
 from stream_occ.evaluation.alarms import S_PER_HOUR, Outcome, outcomes
 from stream_occ.evaluation.breakdown import Breakdown, break_down
@@ -211,15 +212,17 @@ def measure(
         "window_gmean": metrics.gmean(by_window, weights),
     }
     decided = outcomes(trials, found, protocol.policy, protocol.max_false_alarms_per_hour)
-    of_pipeline, n_false_alarms = _pipeline_values(trials, decided, person_of, weights)
+    of_pipeline, n_false_alarms, hours = _pipeline_values(trials, decided, person_of, weights)
     figures = {name: figure_of(own) for name, own in (values | of_pipeline).items()}
+    if n_false_alarms == 0 and hours > 0:
+        figures["false_alarms_per_hour"] = Figure(0.0, 0.0, count_interval(0)[1] / hours)  # no bootstrap can tell it
     return MethodResult(figures, n_false_alarms, break_down(trials, found, by_trial, decided, protocol.policy))
 
 
 def _pipeline_values(
     trials: Sequence[Trial], decided: Mapping[int, Outcome], person_of: Mapping[str, int], weights: IntArray
-) -> tuple[dict[str, FloatArray], int]:
-    """Values of the pipeline figures for each row of weights, and the number of false alarms."""
+) -> tuple[dict[str, FloatArray], int, float]:
+    """Values of the pipeline figures for each row of weights, false alarms, and hours of normal activity."""
     tallies = np.zeros((4, len(person_of)))  # falls, falls flagged, false alarms, hours of normal activity
     delays, delayed_person = [], []
     for i, own in decided.items():
@@ -234,4 +237,4 @@ def _pipeline_values(
         "false_alarms_per_hour": metrics.rate_per(tallies[2], tallies[3], weights),
         "median_delay_s": metrics.median_of(np.array(delays), np.array(delayed_person, dtype=np.int64), weights),
     }
-    return values, int(tallies[2].sum())
+    return values, int(tallies[2].sum()), float(tallies[3].sum())

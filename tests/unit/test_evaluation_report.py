@@ -83,6 +83,16 @@ def test_a_constant_detector_gains_nothing():
     assert figures["median_delay_s"].value is None
 
 
+def test_no_alarm_at_all_has_the_exact_interval_of_a_count():
+    """Two-sided Poisson at 0: up to ln 40 over the hours; a bootstrap would say 0 to 0."""
+    report = run(crowd(), Constant())
+    result = report.results["constant"]
+    assert result.n_false_alarms == 0
+    figure = result.figures["false_alarms_per_hour"]
+    assert (figure.value, figure.low) == (0.0, 0.0)
+    assert figure.high == pytest.approx(np.log(40) / report.adl_hours)
+
+
 def test_gmean_thresholds_reject_about_the_share_asked_for():
     """With many exchangeable people the share of normal trials rejected by held-out thresholds is the one asked for.
 
