@@ -14,7 +14,7 @@ import numpy as np
 
 from stream_occ.errors import UsageError
 from stream_occ.plugins import load_plugin, plugin_names
-from stream_occ.samples import SampleBlock
+from stream_occ.samples import IntArray, SampleBlock
 
 Disturb = Callable[[SampleBlock], SampleBlock]
 
@@ -47,6 +47,30 @@ def load_fault(text: str) -> Callable[[], Disturb]:
 def taken(block: SampleBlock, rows: np.ndarray[Any, Any]) -> SampleBlock:
     """Some samples of a block, by mask or by number."""
     return SampleBlock(block.device_id, block.t_ns[rows], block.acc_ms2[rows], block.gyr_rads[rows])
+
+
+def numbering() -> Callable[[SampleBlock], IntArray]:
+    """Gives the numbers, from 0, of a device's samples, block after block."""
+    n_before = 0
+
+    def numbers(block: SampleBlock) -> IntArray:
+        nonlocal n_before
+        n_before += len(block)
+        return np.arange(n_before - len(block), n_before)
+
+    return numbers
+
+
+def since_first() -> Callable[[SampleBlock], IntArray]:
+    """Gives the time of a device's samples since its first one, ns, block after block."""
+    first_ns: list[int] = []
+
+    def elapsed_ns(block: SampleBlock) -> IntArray:
+        if not first_ns:
+            first_ns.extend(block.t_ns[:1].tolist())
+        return block.t_ns - first_ns[0] if first_ns else block.t_ns
+
+    return elapsed_ns
 
 
 def joined(blocks: Sequence[SampleBlock]) -> SampleBlock:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulators.faults import Disturb
+from simulators.faults import Disturb, since_first
 from stream_occ.samples import NS_PER_S, FloatArray, SampleBlock
 
 DEFAULT = 10
@@ -14,11 +14,10 @@ DEFAULT = 10
 
 def start(value: float) -> Disturb:
     """First changed after `value` seconds of the device's time."""
-    first_ns: list[int] = []
+    elapsed_ns = since_first()
 
     def disturb(block: SampleBlock) -> SampleBlock:
-        first_ns.extend(block.t_ns[:1].tolist() if not first_ns else [])
-        is_changed = ((block.t_ns - first_ns[0]) // round(value * NS_PER_S) % 2 == 1)[:, None] if first_ns else False
+        is_changed = (elapsed_ns(block) // round(value * NS_PER_S) % 2 == 1)[:, None]
         return replace(
             block,
             acc_ms2=np.where(is_changed, _turned(block.acc_ms2), block.acc_ms2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulators.faults import Disturb, taken
+from simulators.faults import Disturb, numbering, taken
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 2
@@ -12,13 +12,9 @@ DEFAULT = 2
 
 def start(value: float) -> Disturb:
     """Each so many-th sample comes twice in a row."""
-    every = max(1, round(value))
-    n_before = 0
+    every, numbers = max(1, round(value)), numbering()
 
     def disturb(block: SampleBlock) -> SampleBlock:
-        nonlocal n_before
-        number = n_before + np.arange(len(block))
-        n_before += len(block)
-        return taken(block, np.repeat(np.arange(len(block)), np.where(number % every == 0, 2, 1)))
+        return taken(block, np.repeat(np.arange(len(block)), np.where(numbers(block) % every == 0, 2, 1)))
 
     return disturb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulators.faults import Disturb, taken
+from simulators.faults import Disturb, since_first, taken
 from stream_occ.samples import NS_PER_S, SampleBlock
 
 DEFAULT = 2
@@ -11,12 +11,9 @@ EVERY_S = 10
 
 def start(value: float) -> Disturb:
     """The last seconds of each ten are missing."""
-    first_ns: list[int] = []
+    elapsed_ns = since_first()
 
     def disturb(block: SampleBlock) -> SampleBlock:
-        first_ns.extend(block.t_ns[:1].tolist() if not first_ns else [])
-        if not first_ns:
-            return block
-        return taken(block, (block.t_ns - first_ns[0]) % (EVERY_S * NS_PER_S) < (EVERY_S - value) * NS_PER_S)
+        return taken(block, elapsed_ns(block) % (EVERY_S * NS_PER_S) < (EVERY_S - value) * NS_PER_S)
 
     return disturb

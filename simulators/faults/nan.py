@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulators.faults import Disturb
+from simulators.faults import Disturb, numbering
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 100
@@ -14,15 +14,11 @@ DEFAULT = 100
 
 def start(value: float) -> Disturb:
     """Each so many-th acceleration is NaN on x."""
-    every = max(1, round(value))
-    n_before = 0
+    every, numbers = max(1, round(value)), numbering()
 
     def disturb(block: SampleBlock) -> SampleBlock:
-        nonlocal n_before
-        number = n_before + np.arange(len(block))
-        n_before += len(block)
         acc_ms2 = block.acc_ms2.copy()
-        acc_ms2[(number + 1) % every == 0, 0] = np.nan
+        acc_ms2[(numbers(block) + 1) % every == 0, 0] = np.nan
         return replace(block, acc_ms2=acc_ms2)
 
     return disturb

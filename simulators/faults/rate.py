@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulators.faults import Disturb
+from simulators.faults import Disturb, since_first
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 1.5
@@ -14,13 +14,10 @@ DEFAULT = 1.5
 
 def start(value: float) -> Disturb:
     """Stretches time from the device's first sample on."""
-    first_ns: list[int] = []
+    elapsed_ns = since_first()
 
     def disturb(block: SampleBlock) -> SampleBlock:
-        first_ns.extend(block.t_ns[:1].tolist() if not first_ns else [])
-        if not first_ns:
-            return block
-        offset = np.rint((block.t_ns - first_ns[0]) * value).astype(np.int64)
-        return replace(block, t_ns=first_ns[0] + offset)
+        elapsed = elapsed_ns(block)
+        return replace(block, t_ns=block.t_ns - elapsed + np.rint(elapsed * value).astype(np.int64))
 
     return disturb
