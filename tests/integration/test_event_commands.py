@@ -116,7 +116,7 @@ def test_device_that_dies_in_the_fall_is_an_alarm(broker: Broker, model_file: Pa
         assert wait_for(watcher, "pending")["reasons"] == ["no_data"]
         wait_for(watcher, "alarm")
         wait_until(lambda: types(watcher).count("alarm") == 2, "the alarm again")
-        assert watcher.json(ALERT)["evidence"]["level"] == 2
+        wait_until(lambda: watcher.json(ALERT)["evidence"]["level"] == 2, "the second level in the retained alert")
 
 
 def test_retained_unknown_and_broken_commands_are_refused(broker: Broker, model_file: Path, tmp_path: Path) -> None:
