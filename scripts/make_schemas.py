@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+from stream_occ.commands import SignedMessage
 from stream_occ.messages import MESSAGES, CommandMessage, ReceiptMessage
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
@@ -13,7 +14,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 def schemas() -> dict[str, str]:
     """File name -> content."""
     texts = {}
-    for name, model in {**MESSAGES, "command": CommandMessage, "received": ReceiptMessage}.items():
+    taken = {"command": CommandMessage, "received": ReceiptMessage, "signed": SignedMessage}
+    for name, model in {**MESSAGES, **taken}.items():
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
         texts[f"{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     return texts

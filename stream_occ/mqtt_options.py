@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,10 +60,17 @@ class Birth:
 
 
 def set_tls(client: Any, options: MqttOptions) -> None:
-    """Has the MQTT client use TLS; raises ConfigError for files that are no certificates."""
+    """Has the MQTT client use TLS 1.2 or newer, the broker's certificate and name checked, always.
+
+    Raises ConfigError for files that are no certificates, or a key that only a pass phrase opens.
+    """
     files = [None if path is None else str(path) for path in (options.ca_file, options.cert_file, options.key_file)]
     try:
-        client.tls_set(ca_certs=files[0], certfile=files[1], keyfile=files[2])
+        context = ssl.create_default_context(cafile=files[0])
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if files[1] is not None:
+            context.load_cert_chain(files[1], files[2], password=_no_pass_phrase)
+        client.tls_set_context(context)
     except (OSError, ValueError) as error:
         shown = ", ".join(file for file in files if file is not None)
         raise ConfigError(
@@ -71,10 +79,38 @@ def set_tls(client: Any, options: MqttOptions) -> None:
             f"{shown} ({named(error)})",
             "Correct the files",
         ) from error
+    client.on_log = guarded(_tell_alert)
+
+
+def _no_pass_phrase() -> str:
+    raise ValueError("the key has a pass phrase, and nobody is there to type it")  # OpenSSL would ask the terminal
+
+
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "it wants a certificate of ours. Set mqtt.tls.cert_file and key_file",
+    "HANDSHAKE_FAILURE": "no common ground, or it wants a certificate of ours. Set mqtt.tls.cert_file and key_file",
+    "UNKNOWN_CA": "it does not know who signed our certificate. Check mqtt.tls.cert_file",
+    "CERTIFICATE_EXPIRED": "our certificate has expired. Renew mqtt.tls.cert_file",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS there. Check mqtt.port",
+}
+
+
+def _tell_alert(_: Any, __: Any, ___: int, text: str) -> None:
+    """With TLS 1.3 a broker that refuses us says so after the handshake, and the client library to its log alone."""
+    told = next((told for name, told in _ALERTS.items() if f"ALERT_{name}" in text), None)
+    if told is not None:
+        log.warning("TLS refused by the broker: %s", told)
 
 
 def named(error: Exception) -> str:
-    """The error in one line, with its class."""
+    """The error in one line, with its class; what TLS says, with what to look at."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        remedy = "mqtt.host" if "mismatch" in error.verify_message else "mqtt.tls.ca_file"
+        return f"its certificate is refused: {error.verify_message.rstrip('.')}. Check {remedy}"
+    if isinstance(error, ssl.SSLError):
+        told = next((told for name, told in _ALERTS.items() if name in (error.reason or "")), None)
+        if told is not None:
+            return f"TLS: {told}"
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 

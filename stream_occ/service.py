@@ -85,7 +85,6 @@ class Service:
         self._drift_policy = (
             DriftPolicy(**config.drift.model_dump(exclude={"enabled"})) if config.drift.enabled else None
         )
-        self._desk = CommandDesk(self.topics, self.intake, max_age_s=config.limits.max_command_age_s)
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
         self._outbox.restore(self._keeper.outbox())
@@ -93,6 +92,10 @@ class Service:
         self._unacknowledged: list[Token] = []
         self._max_unacknowledged = config.limits.queue_messages // 4
         self._seen = Seen(self._keeper.seen())
+        key, seen = config.resolved_command_key, self._seen if self._keeper.is_keeping else None
+        self._desk = CommandDesk(
+            self.topics, self.intake, max_age_s=config.limits.max_command_age_s, key=key, seen=seen
+        )
         self._outbox_full = (0, -math.inf)  # how many changes were dropped, and when it was last seen
         has_waveforms = config.output.publish_waveform or (config.state.enabled and config.state.keep_waveforms > 0)
         signals = Signals(model.window_s, model.rate_hz, reorder_s=config.stream.reorder_s)

@@ -63,16 +63,18 @@ __all__ = [
 
 ENVIRONMENT_PREFIX = "STREAM_OCC__"
 MAX_SECRET_BYTES = 4096
+MIN_KEY_CHARACTERS = 16
 _PATHS: tuple[KeyPath, ...] = (
     ("model",),
     ("model_key_file",),
+    ("command_key_file",),
     ("mqtt", "password_file"),
     ("mqtt", "tls", "ca_file"),
     ("mqtt", "tls", "cert_file"),
     ("mqtt", "tls", "key_file"),
     ("state", "path"),
 )
-_SECRETS: frozenset[KeyPath] = frozenset({("mqtt", "password")})
+_SECRETS: frozenset[KeyPath] = frozenset({("mqtt", "password"), ("command_key",)})
 
 
 def load_config(path: Path | str, environment: Mapping[str, str] | None = None) -> Config:
@@ -178,8 +180,8 @@ class _Draft:
                 section = section[key]
             section[keys[-1]] = value
             self.variables[keys] = name
-            if keys == ("mqtt", "password"):
-                section.pop("password_file", None)
+            if keys in _SECRETS:
+                section.pop(f"{keys[-1]}_file", None)
 
     def apply_changes(self, changes: Mapping[str, Any]) -> None:
         """Puts values of the command line over all others."""
@@ -236,6 +238,11 @@ class _Draft:
                 self.add(("mqtt", "tls", name), "be an existing file", str(given), "Check the path")
         config._password = config.mqtt.password or self._secret(("mqtt", "password_file"), config.mqtt.password_file)
         config._model_key = self._secret(("model_key_file",), config.model_key_file)
+        config._command_key = config.command_key or self._secret(("command_key_file",), config.command_key_file)
+        if config._command_key is not None and len(config._command_key.get_secret_value()) < MIN_KEY_CHARACTERS:
+            path = "command_key" if config.command_key else "command_key_file"
+            expected = f"be at least {MIN_KEY_CHARACTERS} characters long"
+            self.add((path,), expected, "less", "Make one with: openssl rand -hex 32")
         return config
 
     def _secret(self, path: KeyPath, source: Path | None) -> SecretStr | None:

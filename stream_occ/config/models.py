@@ -278,6 +278,8 @@ class Config(Section):
     receivers: tuple[Level, ...] = Field(default=(), max_length=16)
     model: Path = Path("model.occ")
     model_key_file: Path | None = None
+    command_key: SecretStr | None = None
+    command_key_file: Path | None = None
     stream: StreamConfig = StreamConfig()
     events: EventsConfig = EventsConfig()
     drift: DriftConfig = DriftConfig()
@@ -289,6 +291,7 @@ class Config(Section):
 
     _password: SecretStr | None = PrivateAttr(default=None)
     _model_key: SecretStr | None = PrivateAttr(default=None)
+    _command_key: SecretStr | None = PrivateAttr(default=None)
 
     @field_validator("inputs")
     @classmethod
@@ -296,6 +299,12 @@ class Config(Section):
         if not 1 <= len(inputs) <= 100:  # here and not as a bound: that would count only those without a mistake
             raise ValueError("have 1 to 100 entries|Say which topics to listen to")
         return inputs
+
+    @model_validator(mode="after")
+    def _one_command_key(self) -> Self:
+        if self.command_key is not None and self.command_key_file is not None:
+            raise ValueError("have command_key or command_key_file, not both|Remove one")
+        return self
 
     @model_validator(mode="after")
     def _separate_topics(self) -> Self:
@@ -316,9 +325,16 @@ class Config(Section):
         """The key that signs models, or None."""
         return None if self._model_key is None else self._model_key.get_secret_value().encode()
 
+    @property
+    def resolved_command_key(self) -> bytes | None:
+        """The key that signs commands, or None where unsigned ones are taken."""
+        return None if self._command_key is None else self._command_key.get_secret_value().encode()
+
     def shown(self) -> dict[str, Any]:
         """The effective values as plain data, secrets as ***."""
         data: dict[str, Any] = self.model_dump(mode="json")
         if self.mqtt.password is not None:
             data["mqtt"]["password"] = "***"
+        if self.command_key is not None:
+            data["command_key"] = "***"
         return data

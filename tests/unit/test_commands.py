@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_occ.alert_types import Command
-from stream_occ.commands import MAX_COMMAND_BYTES, CommandDesk
+from stream_occ.commands import MAX_COMMAND_BYTES, CommandDesk, sign_command
 from stream_occ.config import Config
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
 from stream_occ.messages import COMMAND_REASONS, COMMANDS, Topics
+from stream_occ.seen import Seen
 
 NOW_NS = 1_772_366_409_000_000_000  # 2026-03-01T12:00:09Z
 TOPICS = Topics()
@@ -24,15 +25,17 @@ TOPICS = Topics()
 class Desk:
     """A desk that knows the device w1."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes | None = None, seen: Seen | None = None) -> None:
         config = Config.model_validate_json('{"inputs": [{"pattern": "wearables/{device}/imu"}]}', strict=True)
         self.intake = Intake(config, TOPICS)
         self.intake.restore("w1", None, 0.0)
-        self.desk = CommandDesk(TOPICS, self.intake, max_age_s=300.0)
+        self.desk = CommandDesk(TOPICS, self.intake, max_age_s=300.0, key=key, seen=seen)
 
-    def take(self, topic: str, payload: bytes = b"", *, is_retained: bool = False) -> tuple[str, Command] | None:
+    def take(
+        self, topic: str, payload: bytes = b"", *, is_retained: bool = False, after_s: int = 0
+    ) -> tuple[str, Command] | None:
         message = Received.of(topic, payload, is_retained=is_retained, arrived_s=0.0, max_bytes=100_000)
-        return self.desk.take(message, NOW_NS)
+        return self.desk.take(message, NOW_NS + after_s * 10**9)
 
 
 @pytest.mark.parametrize("payload", [b"", b"PRESS", b"{}", b" PRESS\n"])
@@ -149,3 +152,95 @@ def test_any_json_is_a_command_or_a_counted_refusal(kind: str, content: dict[str
     taken = desk.take(f"stream_occ/w1/set/{kind}", json.dumps(content).encode())
     assert (taken is None) == (sum(desk.intake.refused.values()) == 1)
     assert set(desk.intake.refused) <= set(COMMAND_REASONS)
+
+
+KEY = b"thirty-two characters of a key.."
+ACK = "stream_occ/w1/set/ack"
+TEXT = '{"by": "anna", "t": "2026-03-01T12:00:09Z"}'
+# printf '%s\n%s' "$topic" "$text" | openssl dgst -sha256 -hmac "$key", of the three above
+BY_OPENSSL = "2f93b34ed2ce297e204504dd0bcc3fd6321cd11bb5971c1704515b4517d5f957"
+
+
+def test_signature_is_that_of_openssl() -> None:
+    """Anybody can sign with topic, line feed, text, and what is on every machine."""
+    assert json.loads(sign_command(KEY, ACK, TEXT)) == {"signed": TEXT, "hmac_sha256": BY_OPENSSL}
+
+
+def test_signed_command_is_taken_once_within_its_age() -> None:
+    """Whoever caught it can send it again, in whatever spelling, and nothing happens; later it is expired."""
+    desk = Desk(KEY)
+    assert desk.take(ACK, sign_command(KEY, ACK, TEXT)) == ("w1", Command("ack", "anna", NOW_NS))
+    respelt = json.dumps(json.loads(sign_command(KEY, ACK, TEXT)), indent=3).encode()
+    assert desk.take(ACK, respelt, after_s=299) is None
+    assert desk.take(ACK, respelt, after_s=301) is None
+    assert desk.intake.refused == {"command_repeated": 1, "command_expired": 1}
+    assert desk.take(ACK, sign_command(KEY, ACK, TEXT.replace(":09Z", ":10Z"))) is not None
+
+
+def test_signed_command_is_taken_once_over_a_restart() -> None:
+    """The digests that outlive the process know it."""
+    seen = Seen()
+    assert Desk(KEY, seen).take(ACK, sign_command(KEY, ACK, TEXT)) is not None
+    next_start = Desk(KEY, Seen(seen.unsaved()))
+    assert next_start.take(ACK, sign_command(KEY, ACK, TEXT)) is None
+    assert next_start.intake.refused == {"command_repeated": 1}
+
+
+def test_memory_of_signed_commands_is_bounded_by_their_age() -> None:
+    """What is too old to be taken need not be remembered."""
+    desk = Desk(KEY)
+    for second in range(0, 3000, 10):
+        assert desk.take(ACK, sign_command(KEY, ACK, f'{{"t": {1772366409 + second}}}'), after_s=second) is not None
+    assert len(desk.desk._taken) <= 31
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"PRESS", "command_unsigned"),
+        (TEXT.encode(), "command_unsigned"),
+        (json.dumps({"signed": TEXT, "hmac_sha256": ""}).encode(), "command_unsigned"),
+        (json.dumps({"signed": TEXT, "hmac_sha256": "0" * 64}).encode(), "command_forged"),
+        (json.dumps({"signed": TEXT + " ", "hmac_sha256": BY_OPENSSL}).encode(), "command_forged"),
+        (sign_command(b"another key of our own", ACK, TEXT), "command_forged"),
+        (sign_command(KEY, "stream_occ/w1/set/cancel", TEXT), "command_forged"),
+        (sign_command(KEY, "stream_occ/w2/set/ack", TEXT), "command_forged"),
+        (sign_command(KEY, ACK, "{}"), "command_invalid"),
+        (sign_command(KEY, ACK, "PRESS"), "command_invalid"),
+        (sign_command(KEY, ACK, '{"t": "2026-03-01T11:55:08Z"}'), "command_expired"),
+        (sign_command(KEY, ACK, '{"t": "2026-03-01T12:05:10Z"}'), "command_expired"),
+    ],
+)
+def test_where_a_key_is_configured_all_else_is_refused(payload: bytes, reason: str) -> None:
+    """Unsigned, of another key, device, command or text, without a time, old or of the future; each is counted."""
+    desk = Desk(KEY)
+    assert desk.take(ACK, payload) is None
+    assert desk.intake.refused == {reason: 1}
+    assert desk.take(ACK, sign_command(KEY, ACK, TEXT)) is not None
+
+
+def test_without_a_key_a_signed_command_is_taken_for_its_text() -> None:
+    """So senders can be taught to sign one after the other, the service last."""
+    desk = Desk()
+    assert desk.take(ACK, sign_command(KEY, ACK, TEXT)) == ("w1", Command("ack", "anna", NOW_NS))
+    assert desk.take(ACK, sign_command(KEY, ACK, '{"by": 1}')) is None
+    assert desk.intake.refused == {"command_invalid": 1}
+
+
+def test_receipts_are_signed_too() -> None:
+    """A forged one would keep an event from its receiver; one sent again says nothing new."""
+    desk = Desk(KEY)
+    topic, text = "stream_occ/w1/set/received", '{"alert_id": "a", "seq": 1, "receiver": "ward"}'
+    for payload, is_taken in ((text.encode(), False), (sign_command(KEY, topic, text), True)):
+        message = Received.of(topic, payload, is_retained=False, arrived_s=0.0, max_bytes=100_000)
+        assert [desk.desk.take_receipt(message) is not None for _ in range(2)] == [is_taken] * 2
+    assert desk.intake.refused == {"command_unsigned": 2}
+
+
+@given(st.text(max_size=50) | st.binary(max_size=50), st.booleans())
+def test_any_text_that_is_signed_is_a_command_or_a_counted_refusal(text: str | bytes, has_key: bool) -> None:
+    """Half characters and NUL in a signed text too."""
+    desk = Desk(KEY if has_key else None)
+    body = text if isinstance(text, str) else text.decode(errors="surrogateescape")
+    taken = desk.take(ACK, json.dumps({"signed": body, "hmac_sha256": "0" * 64}).encode())
+    assert (taken is None) == (sum(desk.intake.refused.values()) == 1)

@@ -204,6 +204,23 @@ def test_secrets_come_from_file_or_environment_and_are_never_shown(tmp_path: Pat
         assert "5555" not in problem
 
 
+def test_command_key_comes_from_file_or_environment_and_is_never_shown(tmp_path: Path) -> None:
+    """As the password; the environment wins over the file, a short key is refused, and so are two."""
+    (tmp_path / "key").write_text("a key of twenty five signs\n")
+    path = write(tmp_path, "command_key_file: key\n" + INPUTS)
+    assert load_config(path, {}).resolved_command_key == b"a key of twenty five signs"
+    config = load_config(path, {"STREAM_OCC__COMMAND_KEY": "another key of them"})
+    assert config.resolved_command_key == b"another key of them"
+    assert "another key" not in repr(config) + str(config.shown())
+    assert config.shown()["command_key"] == "***"
+    [problem] = problems_of(tmp_path, INPUTS, STREAM_OCC__COMMAND_KEY="too short")
+    assert "command_key: must be at least 16 characters long; got less." in problem
+    [problem] = problems_of(tmp_path, "command_key: [rosebud]\n" + INPUTS)
+    assert "rosebud" not in problem
+    [problem] = problems_of(tmp_path, "command_key: sixteen characters\ncommand_key_file: key\n" + INPUTS)
+    assert "command_key or command_key_file, not both" in problem
+
+
 def test_password_and_password_file_together_are_refused(tmp_path: Path) -> None:
     """Which of the two holds must not be a guess."""
     (tmp_path / "secret").write_text("x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -48,7 +49,12 @@ def test_schemas_in_docs_are_those_of_the_models() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
-    assert {path.stem for path in (REPO / "docs" / "schemas").glob("*.json")} == {*MESSAGES, "command", "received"}
+    assert {path.stem for path in (REPO / "docs" / "schemas").glob("*.json")} == {
+        *MESSAGES,
+        "command",
+        "received",
+        "signed",
+    }
 
 
 @pytest.mark.parametrize("good", ["w", "W1", "ward-3.watch_7", "0", "x" * 64, "-", "_"])
@@ -140,6 +146,7 @@ def test_every_reason_of_refusal_is_documented() -> None:
     assert missing == []
 
 
+KEY = b"a key for the examples"
 STUB = """mosquitto_pub() { if [ "$3" = -s ]; then cat; else printf %s "$4"; fi > "$OUT/${2//\\//@}"; }"""
 
 
@@ -147,8 +154,12 @@ def copied(folder: Path) -> dict[str, bytes]:
     """Topic -> payload of every mosquitto_pub in docs/topics.md, run by a shell."""
     text = (REPO / "docs" / "topics.md").read_text()
     commands = [block for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "mosquitto_pub" in block]
-    subprocess.run(["bash", "-c", "\n".join([STUB, *commands])], env={**os.environ, "OUT": str(folder)}, check=True)
-    return {file.name.replace("@", "/"): file.read_bytes() for file in sorted(folder.iterdir())}
+    (folder / "command.key").write_bytes(KEY)
+    out = folder / "out"
+    out.mkdir()
+    script = "\n".join([STUB, *commands])
+    subprocess.run(["bash", "-c", script], cwd=folder, env={**os.environ, "OUT": str(out)}, check=True)
+    return {file.name.replace("@", "/"): file.read_bytes() for file in sorted(out.iterdir())}
 
 
 def test_messages_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
@@ -177,7 +188,7 @@ def test_commands_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
     desk = CommandDesk(topics, intake, max_age_s=300.0)
     taken = {}
     for topic, payload in copied(tmp_path).items():
-        if "/set/" in topic:
+        if topic.startswith("stream_occ/w1/set/"):
             message = Received.of(topic, payload, is_retained=False, arrived_s=0.0, max_bytes=10_000)
             if topics.is_receipt(topic):
                 assert desk.take_receipt(message) is not None, intake.refused
@@ -190,3 +201,17 @@ def test_commands_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
     assert (taken["cancel"].by, taken["cancel"].alert_id) == ("anna", "0d6c6e0e-8d6c-5d0e-9b50-0a5b0a5a7c11")
     assert taken["mute"].minutes == 30
     assert taken["feedback"].verdict == "false_alarm"
+
+
+def test_signed_command_of_the_documentation_can_be_copied(tmp_path: Path) -> None:
+    """A shell and openssl make what a desk with the key takes."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl not found on PATH")
+    topics = Topics("stream_occ", "edge")
+    intake = Intake(load_config(REPO / "configs" / "edge.yaml", {}), topics)
+    intake.restore("w2", None, 0.0)
+    topic = "stream_occ/w2/set/ack"
+    message = Received.of(topic, copied(tmp_path)[topic], is_retained=False, arrived_s=0.0, max_bytes=10_000)
+    work = CommandDesk(topics, intake, max_age_s=300.0, key=KEY).take(message, time.time_ns())
+    assert work is not None, intake.refused
+    assert (work[0], work[1].kind, work[1].by) == ("w2", "ack", "anna")
