@@ -91,7 +91,6 @@ _ALERTS = {
     "HANDSHAKE_FAILURE": "no common ground, or it wants a certificate of ours. Set mqtt.tls.cert_file and key_file",
     "UNKNOWN_CA": "it does not know who signed our certificate. Check mqtt.tls.cert_file",
     "CERTIFICATE_EXPIRED": "our certificate has expired. Renew mqtt.tls.cert_file",
-    "WRONG_VERSION_NUMBER": "it does not speak TLS there. Check mqtt.port",
 }
 
 

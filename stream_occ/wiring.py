@@ -25,6 +25,8 @@ MAX_ID_CHARACTERS = 1024  # far more than an id and its line end: whatever else 
 def link_options(config: Config, client_id: str) -> MqttOptions:
     """The link's options from the configuration."""
     mqtt, password = config.mqtt, config.resolved_password
+    if password is not None and not mqtt.tls.enabled and not re.fullmatch(r"localhost|127\..*|::1", mqtt.host):
+        log.warning("the password goes to %s for everybody on the way to read: set mqtt.tls.enabled", mqtt.host)
     return MqttOptions(
         host=mqtt.host,
         port=mqtt.port,

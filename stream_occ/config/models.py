@@ -42,6 +42,8 @@ class TlsConfig(Section):
     def _pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("have cert_file and key_file together|Give both, or neither")
+        if not self.enabled and (self.ca_file, self.cert_file) != (None, None):
+            raise ValueError("have enabled: true beside files, which do nothing without it|Set it, or leave them out")
         return self
 
 

@@ -29,11 +29,15 @@ def free_port() -> int:
 
 @dataclass
 class Broker:
-    """A running (or stopped) mosquitto; `stop` and `run` again on the same port make a restart."""
+    """A running (or stopped) mosquitto; `stop` and `run` again on the same port make a restart.
+
+    whole: a complete configuration, in place of the usual one with `extra`.
+    """
 
     folder: Path
     port: int
     extra: str = ""
+    whole: str = ""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @classmethod
@@ -49,7 +53,9 @@ class Broker:
         config = self.folder / "mosquitto.conf"
         as_root = "user root\n" if os.geteuid() == 0 else ""  # it would drop to a user that cannot read our files
         config.write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\n{as_root}"
+            f"{as_root}{self.whole}"
+            if self.whole
+            else f"listener {self.port} 127.0.0.1\nallow_anonymous true\n{as_root}"
             f"max_queued_messages 0\npersistence false\nlog_dest none\n{self.extra}\n"
         )
         self.process = subprocess.Popen([MOSQUITTO, "-c", str(config)], cwd=self.folder, stderr=subprocess.PIPE)

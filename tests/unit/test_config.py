@@ -221,6 +221,13 @@ def test_command_key_comes_from_file_or_environment_and_is_never_shown(tmp_path:
     assert "command_key or command_key_file, not both" in problem
 
 
+def test_files_of_tls_without_tls_are_refused(tmp_path: Path) -> None:
+    """Whoever names an authority believes to be encrypted."""
+    (tmp_path / "ca.pem").write_text("")
+    [problem] = problems_of(tmp_path, "mqtt: {tls: {ca_file: ca.pem}}\n" + INPUTS)
+    assert "mqtt.tls: must have enabled: true beside files" in problem
+
+
 def test_password_and_password_file_together_are_refused(tmp_path: Path) -> None:
     """Which of the two holds must not be a guess."""
     (tmp_path / "secret").write_text("x")

@@ -105,3 +105,16 @@ def test_options_carry_the_secret_of_the_configuration(tmp_path: Path) -> None:
     file.write_text("mqtt: {host: b, username: u, password_file: secret}\ninputs: [{pattern: 'a/{device}'}]\n")
     options = link_options(load_config(file, {}), "id")
     assert (options.host, options.username, options.password, options.client_id) == ("b", "u", "hunter2", "id")
+
+
+@pytest.mark.parametrize(("host", "is_warned"), [("127.0.0.1", False), ("localhost", False), ("broker.lan", True)])
+def test_password_over_a_network_without_tls_is_warned_of(
+    host: str, is_warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It works, so nobody would notice."""
+    file = tmp_path / "c.yaml"
+    file.write_text("inputs: [{pattern: 'a/{device}'}]\n")
+    environment = {"STREAM_OCC__MQTT__HOST": host, "STREAM_OCC__MQTT__PASSWORD": "hunter2"}
+    assert link_options(load_config(file, environment), "id").password == "hunter2"
+    assert bool(caplog.messages) == is_warned
+    assert "hunter2" not in caplog.text

@@ -1,0 +1,269 @@
+"""The network part of configs/mosquitto.conf and its access list, as shipped, with a real mosquitto and `detect`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+from stream_occ.errors import ConfigError
+from stream_occ.mqtt import MqttLink, MqttOptions
+from tests.integration.broker import MOSQUITTO, Broker, free_port
+from tests.integration.detector import REPO, Detector, wait_until
+from tests.service_model import payload, tumbling, walking
+
+pytestmark = [
+    pytest.mark.broker,
+    # The client drops its socket unclosed where a handshake fails; the interpreter closes it, with a warning.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.skipif(
+        MOSQUITTO is None or None in (shutil.which("openssl"), shutil.which("mosquitto_passwd")),
+        reason="mosquitto, mosquitto_passwd or openssl not found on PATH",
+    ),
+]
+
+USERS = ("detector", "ward", "family", "w1", "w2")
+NOT_AUTHORIZED = "Not authorized"
+PLAIN = ("listener 1883", "allow_anonymous true")
+WITH_CERTIFICATES = ("#require_certificate", "#use_identity_as_username")
+
+
+def password(user: str) -> str:
+    return f"secret of {user}"
+
+
+def certify(folder: Path, name: str, authority: str, *names: str, options: tuple[str, ...] = ("-nodes",)) -> None:
+    """name.key and name.pem, CN=name, for subject alternative `names`; signed by an authority, or by itself as one."""
+    is_authority = name == authority
+    sign = [] if is_authority else ["-CA", f"{folder}/{authority}.pem", "-CAkey", f"{folder}/{authority}.key"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", f"/CN={name}", *options]
+    command += ["-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem", *sign]
+    command += ["-addext", f"basicConstraints=critical,CA:{'TRUE' if is_authority else 'FALSE'}"]
+    command += ["-addext", f"subjectAltName={','.join(names)}"] if names else []
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def etc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the shipped files call /etc/mosquitto: certificates, passwords, the access list."""
+    folder = tmp_path_factory.mktemp("etc")
+    certs = folder / "certs"
+    certs.mkdir()
+    for authority in ("ca", "other-ca"):
+        certify(certs, authority, authority)
+    certify(certs, "broker", "ca", "IP:127.0.0.1")
+    for user in USERS:
+        certify(certs, user, "ca")
+        command = ["mosquitto_passwd", "-b", *([] if user != USERS[0] else ["-c"]), str(folder / "passwords"), user]
+        subprocess.run([*command, password(user)], check=True, capture_output=True)
+    certify(certs, "foreign", "other-ca")
+    certify(certs, "locked", "ca", options=("-passout", "pass:abcd"))
+    shutil.copy(REPO / "configs" / "mosquitto.acl", folder / "acl")
+    return folder
+
+
+@contextmanager
+def shipped_broker(etc: Path, folder: Path, *, with_certificates: bool = False) -> Iterator[Broker]:
+    """mosquitto with the shipped file as its comments say: two lines out, the # before others away."""
+    port, lines = free_port(), []
+    for line in (REPO / "configs" / "mosquitto.conf").read_text().splitlines():
+        is_wanted = not line.startswith(PLAIN) and (with_certificates or not line.startswith(WITH_CERTIFICATES))
+        if is_wanted and (not with_certificates or not line.startswith("#password_file")):
+            lines.append(re.sub(r"^#(?=\w)", "", line))
+    text = "\n".join(lines).replace("/etc/mosquitto", str(etc)).replace("/var/lib/mosquitto", str(folder))
+    with_port = text.replace("listener 8883", f"listener {port} 127.0.0.1")
+    assert with_port != text
+    broker = Broker(folder, port, whole=f"{with_port}\nlog_dest none\n")
+    broker.run()
+    with broker:
+        yield broker
+
+
+class User:
+    """Somebody with a password, or a certificate, who reads all that is let through and may try to write."""
+
+    def __init__(self, etc: Path, port: int, name: str, *, with_certificate: bool = False) -> None:
+        self.heard: dict[str, bytes] = {}
+        self._answers: dict[int, str] = {}
+        self._ready = threading.Event()
+        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
+        context = ssl.create_default_context(cafile=str(etc / "certs" / "ca.pem"))
+        if with_certificate:
+            context.load_cert_chain(etc / "certs" / f"{name}.pem", etc / "certs" / f"{name}.key")
+        else:
+            self._client.username_pw_set(name, password(name))
+        self._client.tls_set_context(context)
+        self._client.on_connect = lambda c, *_: c.subscribe("#", 1)
+        self._client.on_subscribe = lambda *_: self._ready.set()
+        self._client.on_message = self._hear
+        self._client.on_publish = self._answered
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        assert self._ready.wait(10), name
+
+    def _hear(self, _c: Any, _u: Any, message: paho.MQTTMessage) -> None:
+        self.heard[message.topic] = message.payload
+
+    def _answered(self, _c: Any, _u: Any, mid: int, reason: Any, _p: Any) -> None:
+        self._answers[mid] = str(reason)
+
+    def write(self, topic: str, content: bytes = b"") -> str:
+        """What the broker says to it."""
+        mid = self._client.publish(topic, content, qos=1).mid
+        return str(wait_until(lambda: self._answers.get(mid), f"an answer to {topic}"))
+
+    def may(self, topic: str) -> bool:
+        return self.write(topic) != NOT_AUTHORIZED
+
+    def hears(self, topic: str) -> bytes:
+        return bytes(wait_until(lambda: self.heard.get(topic), f"{topic} to be heard"))
+
+    def __enter__(self) -> User:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def fall(user: User, device: str) -> None:
+    """Walking, then hard knocks, of the present."""
+    t0_ns = time.time_ns() - 12 * 10**9
+    for first in range(0, 500, 50):
+        user.write(f"wearables/{device}/imu", payload(walking(device, 50, t0_ns=t0_ns, first=first)))
+    user.write(f"wearables/{device}/imu", payload(tumbling(device, 100, t0_ns=t0_ns, first=500)))
+
+
+@pytest.mark.parametrize("with_certificates", [False, True])
+def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
+    etc: Path, tmp_path: Path, model_file: Path, monkeypatch: pytest.MonkeyPatch, with_certificates: bool
+) -> None:
+    """A fall goes from device to ward and its acknowledgement back; what the list does not name is refused by name."""
+    tls = {"enabled": True, "ca_file": str(etc / "certs" / "ca.pem")}
+    if with_certificates:
+        tls |= {
+            f"{part}_file": str(etc / "certs" / f"detector.{end}") for part, end in (("cert", "pem"), ("key", "key"))
+        }
+    else:
+        monkeypatch.setenv("STREAM_OCC__MQTT__USERNAME", "detector")
+        monkeypatch.setenv("STREAM_OCC__MQTT__PASSWORD", password("detector"))
+    events = {"k": 2, "n": 3, "check": False, "countdown_s": 0.0}
+    output = {"publish_score": True, "publish_waveform": True}
+    with shipped_broker(etc, tmp_path, with_certificates=with_certificates) as broker:
+        port = broker.port
+        inputs = [{"pattern": "wearables/{device}/imu", "resends": False}]
+        sections: dict[str, Any] = {"mqtt": {"tls": tls}, "events": events, "output": output, "inputs": inputs}
+        people = {name: User(etc, port, name, with_certificate=with_certificates) for name in USERS[1:]}
+        with Detector(tmp_path, port, model_file, **sections) as detector:
+            fall(people["w1"], "w1")
+            alert = json.loads(people["ward"].hears("stream_occ/w1/alert"))
+            assert json.loads(people["family"].hears("stream_occ/w1/event"))["alert_id"] == alert["alert_id"]
+            fall(people["w2"], "w2")
+            people["ward"].hears("stream_occ/w2/alert")
+            people["ward"].write("stream_occ/w1/set/ack", b'{"by": "anna"}')
+            wait_until(
+                lambda: json.loads(people["family"].hears("stream_occ/w1/alert"))["by"] == "anna", "her name in it"
+            )
+            assert detector.stop() == 0
+            summary = json.loads(detector.summary.read_text())
+            assert "secret of" not in detector.log.read_text()
+        assert "refused_by_broker" not in json.dumps(summary)
+        assert set(people["w1"].heard) <= {"stream_occ/w1/received_up_to"}
+        assert {topic.split("/")[1] for topic in people["family"].heard} == {"w1"}
+        assert not any("/set/" in topic for topic in people["ward"].heard)
+        with User(etc, port, "detector", with_certificate=with_certificates) as service:
+            refused = {
+                "w1": ("wearables/w2/imu", "stream_occ/w1/set/ack", "stream_occ/w1/alert", "stream_occ/w1/state"),
+                "ward": ("stream_occ/w1/alert", "stream_occ/w1/set/other", "wearables/w1/imu", "stream_occ/status"),
+                "family": ("stream_occ/w1/set/ack", "stream_occ/w1/set/received", "wearables/w1/imu", "anything"),
+                "detector": ("stream_occ/w1/set/ack", "wearables/w1/imu", "stream_occ/w1/config", "anything"),
+            }
+            for name, topics in refused.items():
+                who = service if name == "detector" else people[name]
+                assert [topic for topic in topics if who.may(topic)] == [], name
+            assert all(people["ward"].may(f"stream_occ/w1/set/{kind}") for kind in ("cancel", "mute", "received"))
+            own = ("availability", "state", "event", "alert", "score", "waveform", "received_up_to")
+            assert all(service.may(f"stream_occ/w1/{name}") for name in own)
+        for user in people.values():
+            user.__exit__()
+
+
+def refusals(caplog: pytest.LogCaptureFixture, options: MqttOptions) -> set[str]:
+    """What a link says that is not let in."""
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "stream_occ.mqtt"):
+        link = MqttLink(options)
+        link.start()
+        wait_until(lambda: len(caplog.messages) > 2, "three lines")
+        assert not link.is_connected
+        assert link.n_connects == 0
+        assert link.is_alive
+        link.stop()
+    return set(caplog.messages)
+
+
+def test_wrong_certificates_and_names_are_refused_in_one_line_that_says_which(
+    etc: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Wrong authority, wrong name, no certificate or another authority's, no TLS there; it is tried again for ever."""
+    certs = etc / "certs"
+    with shipped_broker(etc, tmp_path, with_certificates=True) as broker:
+        files = {"ca_file": certs / "ca.pem", "cert_file": certs / "w1.pem", "key_file": certs / "w1.key"}
+        soon = {"reconnect_min_s": 0.05, "reconnect_max_s": 0.1}
+        good: dict[str, Any] = {"host": "127.0.0.1", "port": broker.port, "client_id": "link", "use_tls": True}
+        good |= files | soon
+        cases: list[tuple[dict[str, Any], str]] = [
+            ({"ca_file": certs / "other-ca.pem"}, "its certificate is refused: .*Check mqtt.tls.ca_file$"),
+            ({"ca_file": None}, "its certificate is refused: .*Check mqtt.tls.ca_file$"),
+            ({"host": "localhost"}, "its certificate is refused: Hostname mismatch.*'localhost'. Check mqtt.host$"),
+            (
+                {"cert_file": None, "key_file": None},
+                "TLS refused by the broker: .*Set mqtt.tls.cert_file and key_file$",
+            ),
+            (
+                {"cert_file": certs / "foreign.pem", "key_file": certs / "foreign.key"},
+                "TLS refused by the broker: it does not know who signed our certificate. Check mqtt.tls.cert_file$",
+            ),
+        ]
+        for change, expected in cases:
+            said = refusals(caplog, MqttOptions(**{**good, **change}))
+            assert any(re.search(expected, line) for line in said), (change, said)
+            assert len(said) <= 2, said  # what is wrong, and where TLS 1.3 says it late that the connection was lost
+            assert not any("\n" in line for line in said)
+    with Broker.start(tmp_path) as plain:
+        assert len(refusals(caplog, MqttOptions(**{**good, "port": plain.port}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "ca", "told"),
+    [
+        ("locked.pem", "locked.key", "ca.pem", "the key has a pass phrase"),
+        ("w1.pem", "w2.key", "ca.pem", "KEY_VALUES_MISMATCH"),
+        ("w1.key", "w1.key", "ca.pem", "SSLError"),
+        ("w1.pem", "w1.key", "broker.key", "SSLError"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused_before_anything_is_sent(
+    etc: Path, cert: str, key: str, ca: str, told: str
+) -> None:
+    """A key that only a pass phrase opens asks nobody; a key of another certificate, a key for a certificate."""
+    certs = etc / "certs"
+    options = MqttOptions(
+        "127.0.0.1", 1, "link", use_tls=True, ca_file=certs / ca, cert_file=certs / cert, key_file=certs / key
+    )
+    with pytest.raises(ConfigError, match=told) as caught:
+        MqttLink(options)
+    assert "\n" not in str(caught.value)
