@@ -21,12 +21,14 @@ class Publisher:
     ServiceError where the broker cannot be reached within timeout_s, stops acknowledging or is away for that long.
     """
 
-    def __init__(self, options: MqttOptions, topic: str = TOPIC, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, options: MqttOptions, topic: str = TOPIC, *, timeout_s: float = 10.0, link: MqttLink | None = None
+    ) -> None:
         check_topic(topic)
         self._topic = topic
         self._timeout_s = timeout_s
         self._where = f"broker {options.host}:{options.port}"
-        self._link = MqttLink(options)
+        self._link = link or MqttLink(options)
         self._connected_s = 0.0
 
     def __enter__(self) -> Publisher:
@@ -55,6 +57,9 @@ class Publisher:
         self._wait_while_full()
         if not self._link.publish(self._topic.format(device=device_id), payload, qos=1, is_retained=False):
             raise self._lost("take a message")
+
+    def pump(self) -> None:
+        """Does what is to be done meanwhile: here, nothing."""
 
     def _wait_until_connected(self) -> None:
         deadline = time.monotonic() + self._timeout_s

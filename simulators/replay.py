@@ -11,7 +11,7 @@ import itertools
 import math
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -27,6 +27,7 @@ Publish = Callable[[str, bytes], None]  # device id, payload
 MAX_REMEMBERED = 10_000  # recordings that a report lists; an endless replay counts on
 
 BATCH_S = 0.25
+MEANWHILE_S = 0.05
 PAUSE_S = 2.0  # above the pipeline's gap_s, 0.5 s, so that no window spans two recordings
 
 
@@ -66,10 +67,11 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """The computer's clock; sleeps until due or until `stop` is set."""
+    """The computer's clock; sleeps until due or until `stop` is set, and calls `meanwhile` now and then."""
 
-    def __init__(self, stop: threading.Event | None = None) -> None:
+    def __init__(self, stop: threading.Event | None = None, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._stop = threading.Event() if stop is None else stop
+        self._meanwhile = meanwhile
 
     def now_s(self) -> float:
         """Monotonic seconds."""
@@ -81,7 +83,12 @@ class WallClock:
 
     def wait_s(self, seconds: float) -> bool:
         """True once `stop` is set."""
-        return self._stop.wait(seconds) if seconds > 0 else self._stop.is_set()
+        until_s = self.now_s() + seconds
+        while not self._stop.wait(max(0.0, min(MEANWHILE_S, until_s - self.now_s()))):
+            self._meanwhile()
+            if self.now_s() >= until_s:
+                return False
+        return True
 
 
 @dataclass(slots=True)
@@ -90,7 +97,8 @@ class ReplayReport:
 
     behind_s: by how much the latest message was late at worst, wall-clock s. ahead_s: by how much the newest stamp was
     ahead of the wall clock when it was published last. Another replay to the same devices that starts within this time
-    starts with stamps older than those they have sent, and `detect` takes its first samples for late.
+    starts with stamps older than those they have sent, and `detect` takes its first samples for late. n_acknowledged:
+    messages that the service says it has, n_sent_again: how often one was sent once more; None: nobody asked.
     """
 
     n_messages: int = 0
@@ -100,6 +108,8 @@ class ReplayReport:
     behind_s: float = 0.0
     ahead_s: float = 0.0
     is_complete: bool = False
+    n_acknowledged: int | None = None
+    n_sent_again: int | None = None
     placed: deque[Placed] = field(default_factory=lambda: deque(maxlen=MAX_REMEMBERED))
 
 
@@ -190,13 +200,14 @@ def replay(
     start_ns: int | None = None,
     clock: Clock | None = None,
     fault: Callable[[], Disturb] | None = None,
+    boot: int | None = None,
     on_progress: Callable[[ReplayReport, Due], None] | None = None,
 ) -> ReplayReport:
     """Publishes recordings as devices would, each message when it is due; speed inf does not wait at all.
 
     start_ns: stamp of every device's first sample, by default the present. fault: put into each device's messages, see
-    `simulators.faults`. Between messages it sleeps. Ends when all is played, when the clock says so, or with what
-    `publish` raises.
+    `simulators.faults`. boot: each device numbers its messages, (boot, 0) and on. Between messages it sleeps. Ends when
+    all is played, when the clock says so, or with what `publish` raises.
     """
     if not speed > 0:
         raise UsageError("speed", "be above 0", repr(speed), "1 is real time")
@@ -205,6 +216,7 @@ def replay(
     began_ns = clock.now_ns() if start_ns is None else start_ns
     began_s = clock.now_s()
     last: dict[str, Placed] = {}
+    n_sent: Counter[str] = Counter()
     disturb: dict[str, Disturb] = {}
     newest_ns = began_ns
     for due in schedule(streams, start_ns=began_ns, batch_s=batch_s, pause_s=pause_s, is_looped=is_looped):
@@ -222,6 +234,9 @@ def replay(
             block = disturb.setdefault(due.device_id, fault())(block)
         if len(block) == 0:
             continue
+        if boot is not None:
+            block = replace(block, number=(boot, n_sent[due.device_id]))
+        n_sent[due.device_id] += 1
         payload = _encoded(codec, block)
         publish(due.device_id, payload)
         report.n_messages += 1

@@ -1,8 +1,8 @@
 """Messages that their device numbers, (boot, seq): which come next, which are missing, which came before.
 
 A device that keeps what it sent until it is told that we have it (`resends`) is taken in order: what comes too early is
-refused until the missing ones come, for at most PATIENCE_S, and what came before is not taken again. Of any other, all
-is taken, and holes are counted.
+refused until the missing ones come, for at most PATIENCE_S in which it is heard, and what came before is not taken
+again. Of any other, all is taken, and holes are counted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 PATIENCE_S = 15.0  # several times the 3 s after which a device sends again
+HEARD_S = 3.0  # of a longer silence no more counts: a device that is away cannot send again
 
 Number = tuple[int | str, int]
 """boot, different from start to start of the device, and seq, from 0."""
@@ -18,11 +19,13 @@ Number = tuple[int | str, int]
 
 @dataclass(slots=True)
 class Numbering:
-    """last: the highest taken. is_due: the device has to be told of it; early_s: since when messages come too early."""
+    """last: the highest taken. is_due: the device has to be told of it; early_s: when a message came too early last,
+    and waited_s: how long so far."""
 
     last: Number | None = None
     is_due: bool = False
     early_s: float | None = None
+    waited_s: float = 0.0
 
     def take(self, number: Number, now_s: float, *, resends: bool) -> tuple[Literal["taken", "again", "early"], int]:
         """What a message is, and how many before it are missing for good."""
@@ -33,9 +36,11 @@ class Numbering:
             self.is_due = True
             return "again", 0
         if resends and seq > expected:
-            self.early_s = now_s if self.early_s is None else self.early_s
-            if now_s - self.early_s < PATIENCE_S:
+            if self.early_s is not None:
+                self.waited_s += min(now_s - self.early_s, HEARD_S)
+            self.early_s = now_s
+            if self.waited_s < PATIENCE_S:
                 self.is_due = True
                 return "early", 0
-        self.last, self.is_due, self.early_s = number, True, None
+        self.last, self.is_due, self.early_s, self.waited_s = number, True, None, 0.0
         return "taken", max(0, seq - expected)

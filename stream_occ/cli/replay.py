@@ -67,6 +67,10 @@ def command(
         str | None,
         typer.Option("--fault", metavar="NAME[:VALUE]", help="Put a fault into what is sent: docs/quality.md."),
     ] = None,
+    resend: Annotated[
+        bool,
+        typer.Option("--resend", help="Number messages, keep them until detect has them, send them again till then."),
+    ] = False,
     json_path: JsonOption = None,
 ) -> int:
     """Publish recordings with their own timing, QoS 1, one connection for all devices.
@@ -74,7 +78,8 @@ def command(
     Stamps are moved so that each device starts now; then they run by the recording's clock, so that at speed 20 they
     run ahead of the wall clock, and another replay to the same device should wait for the clock to catch up, or name
     another device. The values are not touched. --json writes what was played and when: the ground truth.
-    Ctrl-C ends it in order.
+    Ctrl-C ends it in order. With --resend (for an input with resends: true) it ends with exit code 1 where detect does
+    not say that it has all.
     """
     import secrets
     import time
@@ -82,12 +87,14 @@ def command(
     from simulators import replay as player
     from simulators.faults import load_fault
     from simulators.publisher import Publisher, check_device_id, check_topic
+    from simulators.resending import ResendingPublisher, check_can_number
     from simulators.sources import SYNTHETIC_RATE_HZ, Choice
-    from stream_occ.cli import EXIT_INTERRUPTED, EXIT_OK
+    from stream_occ.cli import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
     from stream_occ.cli._service import log_to_stderr, stop_on_signals
     from stream_occ.codecs import load_codec
     from stream_occ.config import adjusted_config
     from stream_occ.errors import UsageError
+    from stream_occ.messages import Topics
     from stream_occ.wiring import link_options
 
     check_topic(topic)
@@ -98,7 +105,13 @@ def command(
     encoder = load_codec(codec)
     if not hasattr(encoder, "encode"):
         raise UsageError("--codec", "be one that can be sent", codec, "Replay as json, csv, msgpack, cbor or compact")
-    publisher = Publisher(link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}"), topic)
+    options = link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}")
+    boot = secrets.randbits(32) if resend else None
+    if boot is None:
+        publisher = Publisher(options, topic)
+    else:
+        check_can_number(encoder, codec)
+        publisher = ResendingPublisher(options, Topics(settings.mqtt.prefix), topic, boot=boot)
     choice = Choice(_names(people), _names(activities), falls)
     with progress() as report:
         streams, total_s = _streams(
@@ -117,11 +130,17 @@ def command(
                 is_looped=loop,
                 batch_s=batch_s,
                 pause_s=pause_s if synthetic is None else 1.0 / SYNTHETIC_RATE_HZ,
-                clock=player.WallClock(stop),
+                clock=player.WallClock(stop, publisher.pump),
                 fault=disturb,
+                boot=boot,
                 on_progress=lambda _, due: report("Replaying (s)", int(due.due_s), 0 if loop else int(total_s)),
             )
+    if isinstance(publisher, ResendingPublisher):
+        result.n_acknowledged = result.n_messages - publisher.n_kept
+        result.n_sent_again = publisher.n_again
     _tell(result, time.monotonic() - began_s, json_path)
+    if result.n_acknowledged not in (None, result.n_messages):
+        return EXIT_FAILED
     return EXIT_OK if result.is_complete or loop else EXIT_INTERRUPTED
 
 
@@ -178,6 +197,11 @@ def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
             f"{counted(result.n_messages, 'message')} "
             f"({result.n_bytes / 1e6:.1f} MB) in {seconds:.1f} s; at worst {result.behind_s:.2f} s behind"
         )
+        if result.n_acknowledged is not None:
+            say(
+                f"detect has {result.n_acknowledged} of {counted(result.n_messages, 'message')}; "
+                f"{result.n_sent_again} were sent again"
+            )
         if result.ahead_s > TOLD_AHEAD_S:
             say(
                 f"stamps end {math.ceil(result.ahead_s)} s ahead of the clock: wait so long before the next replay to "

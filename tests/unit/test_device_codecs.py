@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import shutil
 import struct
@@ -18,6 +19,7 @@ import msgpack
 import numpy as np
 import pytest
 
+from simulators.resending import Memory
 from stream_occ.codecs import load_codec
 from stream_occ.codecs._common import to_block
 from stream_occ.config import Config, check_config
@@ -239,6 +241,67 @@ def test_the_devices_own_code_writes_what_the_codec_reads(tmp_path: Path) -> Non
     check_compact(decode("compact", payload))
 
 
+RING_PROGRAM = """
+#include <cstdio>
+#include "stream_occ_compact.h"
+int main() {  // from lines "command value now_ms" to what is due, the numbers in a line
+  static stream_occ::ResendRing<10, 4> ring;
+  char command, json[64];
+  long value;
+  unsigned now_ms;
+  while (std::scanf(" %c %ld %u", &command, &value, &now_ms) == 3) {
+    uint32_t number = ring.added(), boot = 0, seq = 0;
+    const int n = std::snprintf(json, sizeof json, "{\\"boot\\":7, \\"seq\\": %ld}", value);
+    if (command == 'a') ring.push(reinterpret_cast<uint8_t*>(&number), 4);
+    if (command == 'c') ring.reconnected(now_ms);
+    const bool is_read = stream_occ::read_received_up_to(reinterpret_cast<uint8_t*>(json), n, &boot, &seq);
+    if (command == 'h' && is_read && boot == 7) ring.hear(seq, now_ms);
+    if (command != 'd') continue;
+    size_t length = 0;
+    while (const uint8_t* due = ring.due(now_ms, &length)) {
+      memcpy(&number, due, length);
+      std::printf("%u ", number);
+    }
+    std::printf("kept %u dropped %u\\n", ring.kept(), ring.dropped());
+  }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_the_devices_own_ring_sends_what_the_simulated_one_does(tmp_path: Path) -> None:
+    """A thousand random acts: messages added and dropped, words of the service old and new, connections, silences."""
+    rng, memory, connection, now_ms = random.Random(0), Memory(max_kept=10), 0, 5000
+    lines, expected = [f"c 0 {now_ms}"], []
+    for _ in range(1000):
+        now_ms += rng.choice([10, 200, 1000, 3000])
+        act, value = rng.choice("aaaahhhcdddd"), 0
+        if act == "a":
+            memory.add(memory.n_added.to_bytes(4, "little"))
+        elif act == "h":
+            value = max(0, memory.told + rng.choice([-1, 0, 0, 1, 3, 1000]))
+            memory.hear(value, now_ms / 1000)
+        elif act == "c":
+            connection += 1
+        lines.append(f"{act} {value} {now_ms}")
+        if act in "cd":
+            lines += [] if act == "d" else [f"d 0 {now_ms}"]
+            due = []
+            while (payload := memory.due(now_ms / 1000, connection)) is not None:
+                due.append(f"{int.from_bytes(payload, 'little')} ")
+            expected.append(f"{''.join(due)}kept {len(memory)} dropped {memory.n_dropped}")
+    source, program = tmp_path / "ring.cpp", tmp_path / "ring"
+    source.write_text(RING_PROGRAM)
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined,address", f"-I{DEVICE}"]
+    subprocess.run(["g++", *flags, str(source), "-o", str(program)], check=True, timeout=120)
+    done = subprocess.run(
+        [str(program)], input="\n".join(lines), check=True, capture_output=True, text=True, timeout=20
+    )
+    assert done.stdout.splitlines() == expected
+    assert memory.n_dropped > 20
+    assert memory.n_again > 100
+
+
 ARDUINO = """
 #include <cstddef>
 #include <cstdint>
@@ -246,7 +309,9 @@ struct Preferences { void begin(const char*, bool); uint32_t getUInt(const char*
                      size_t putUInt(const char*, uint32_t); };
 struct WiFiClient {};
 struct PubSubClient { PubSubClient(WiFiClient&); bool connected(); bool connect(const char*); bool loop();
-                      bool publish(const char*, const uint8_t*, unsigned);
+                      bool publish(const char*, const uint8_t*, unsigned); bool subscribe(const char*);
+                      PubSubClient& setCallback(void (*)(char*, uint8_t*, unsigned));
+                      PubSubClient& setSocketTimeout(uint16_t);
                       PubSubClient& setServer(const char*, uint16_t); };
 struct WireClass { void begin(); void setClock(uint32_t); void beginTransmission(uint8_t); size_t write(uint8_t);
                    uint8_t endTransmission(bool = true); uint8_t requestFrom(uint8_t, uint8_t); int read(); };
@@ -256,6 +321,7 @@ extern WiFiClass WiFi;
 const int WL_CONNECTED = 3;
 void delay(uint32_t);
 uint32_t micros();
+uint32_t millis();
 void configTime(long, int, const char*);
 """
 

@@ -1,7 +1,8 @@
-// An ESP32 with an MPU-6050 that sends 50 samples a second as codec `compact`, numbered, on wearables/<DEVICE>/imu.
+// An ESP32 with an MPU-6050 that sends 50 samples a second as codec `compact`, numbered, on wearables/<DEVICE>/imu. It keeps
+// the last two minutes of messages until the detector says that it has them, and sends them again where it does not.
 //
 // Boards: esp32; libraries: PubSubClient. In the detector's configuration:
-//   inputs: [{pattern: "wearables/{device}/imu", codec: compact}]
+//   inputs: [{pattern: "wearables/{device}/imu", codec: compact, resends: true}]
 
 #include <Preferences.h>
 #include <PubSubClient.h>
@@ -16,6 +17,7 @@ const char* PASSPHRASE = "change-me";
 const char* BROKER = "192.168.1.10";
 const char* DEVICE = "w1";
 const char* TOPIC = "wearables/w1/imu";
+const char* RECEIVED_UP_TO = "stream_occ/w1/received_up_to";
 
 const uint8_t MPU = 0x68;
 const uint32_t PERIOD_US = 20000;                            // 50 Hz
@@ -23,11 +25,15 @@ const int SAMPLES = 12;                                      // a message about 
 const float ACC_SCALE = 9.80665f / 2048.0f;                  // +-16 g: falls reach more than the 2 g of power-on
 const float GYR_SCALE = 3.14159265f / 180.0f / 16.4f;        // +-2000 degrees a second
 
+const int KEPT = 480;                                        // messages: two minutes, 87 kB
+const uint32_t RETRY_MS = 5000;                              // a try to connect can take a second without samples
+
 WiFiClient network;
 PubSubClient mqtt(network);
 uint8_t buffer[stream_occ::message_bytes(SAMPLES)];
 stream_occ::CompactWriter message(buffer, sizeof buffer);
-uint32_t boot_number, seq = 0, next_us;
+stream_occ::ResendRing<KEPT, stream_occ::message_bytes(SAMPLES)> kept;
+uint32_t boot_number, next_us, tried_ms = 0;
 
 void write_register(uint8_t address, uint8_t value) {
   Wire.beginTransmission(MPU);
@@ -58,19 +64,36 @@ int64_t now_ns() {
   return static_cast<int64_t>(now.tv_sec) * 1000000000LL + static_cast<int64_t>(now.tv_usec) * 1000LL;
 }
 
-void send() {
+void finish_message() {
   if (message.samples() == 0) return;
-  mqtt.publish(TOPIC, buffer, message.end());
-  ++seq;  // a message that did not get out leaves a hole in the numbers
+  kept.push(buffer, message.end());
   message.clear();
 }
 
+void send_one() {
+  size_t length;
+  if (!mqtt.connected()) return;
+  const uint8_t* due = kept.due(millis(), &length);
+  if (due != nullptr) mqtt.publish(TOPIC, due, length);  // where that fails the connection ends, and it is sent again
+}
+
+void heard(char*, uint8_t* payload, unsigned int length) {
+  uint32_t boot, seq;
+  if (stream_occ::read_received_up_to(payload, length, &boot, &seq) && boot == boot_number) kept.hear(seq, millis());
+}
+
+void connect() {
+  if (mqtt.connected() || millis() - tried_ms < RETRY_MS) return;
+  tried_ms = millis();
+  if (mqtt.connect(DEVICE) && mqtt.subscribe(RECEIVED_UP_TO)) kept.reconnected(millis());
+}
+
 void setup() {
-  Preferences kept;  // counts starts, so that seq may begin at 0 again
-  kept.begin("stream_occ", false);
-  boot_number = kept.getUInt("boot", 0) + 1;
-  kept.putUInt("boot", boot_number);
-  kept.end();
+  Preferences flash;  // counts starts, so that numbers may begin at 0 again
+  flash.begin("stream_occ", false);
+  boot_number = flash.getUInt("boot", 0) + 1;
+  flash.putUInt("boot", boot_number);
+  flash.end();
 
   Wire.begin();
   Wire.setClock(400000);
@@ -84,22 +107,28 @@ void setup() {
   configTime(0, 0, "pool.ntp.org");
   while (time(nullptr) < 1700000000) delay(100);  // no sample before the clock is right
   mqtt.setServer(BROKER, 1883);
+  mqtt.setCallback(heard);
+  mqtt.setSocketTimeout(1);
+  tried_ms = millis() - RETRY_MS;
   next_us = micros();
 }
 
 void loop() {
-  if (!mqtt.connected()) mqtt.connect(DEVICE);
+  connect();
   mqtt.loop();
-  if (static_cast<int32_t>(micros() - next_us) < 0) return;
+  if (static_cast<int32_t>(micros() - next_us) < 0) {
+    send_one();  // between two samples
+    return;
+  }
   const bool is_late = static_cast<int32_t>(micros() - next_us) > 2 * static_cast<int32_t>(PERIOD_US);
   next_us = is_late ? micros() + PERIOD_US : next_us + PERIOD_US;
 
   int16_t acc[3], gyr[3];
   if (!read_sample(acc, gyr) || is_late) {  // samples of a message follow each other: end it before the hole
-    send();
+    finish_message();
     return;
   }
-  if (message.samples() == 0) message.begin(boot_number, seq, now_ns(), 1e6f / PERIOD_US, ACC_SCALE, GYR_SCALE);
+  if (message.samples() == 0) message.begin(boot_number, kept.added(), now_ns(), 1e6f / PERIOD_US, ACC_SCALE, GYR_SCALE);
   message.add(acc, gyr);
-  if (message.samples() == SAMPLES) send();
+  if (message.samples() == SAMPLES) finish_message();
 }

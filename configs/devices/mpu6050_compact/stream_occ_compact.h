@@ -87,6 +87,89 @@ class CompactWriter {
   uint16_t n_ = 0;
 };
 
+// Messages 0, 1, 2, ... of BYTES at most, kept until the service says on <prefix>/<device>/received_up_to that it has them
+// (docs/topics.md), and sent again till then; when KEPT are kept the oldest goes. Times are those of millis().
+template <size_t KEPT, size_t BYTES>
+class ResendRing {
+ public:
+  // Keeps a copy of message number added().
+  void push(const uint8_t* message, size_t length) {
+    if (added_ - first_ == KEPT) {
+      ++first_;
+      ++dropped_;
+    }
+    memcpy(slots_[added_ % KEPT], message, length);
+    lengths_[added_ % KEPT] = static_cast<uint16_t>(length);
+    ++added_;
+  }
+
+  // The service has number seq and all before it. The same again: it waits for the next one.
+  void hear(uint32_t seq, uint32_t now_ms) {
+    if (seq + 1 == needed_ && now_ms - since_ms_ >= ASKED_MS) again(now_ms);
+    if (seq >= added_ || seq + 1 <= needed_) return;
+    needed_ = seq + 1;
+    if (first_ < needed_) first_ = needed_;
+    since_ms_ = now_ms;
+    silence_ms_ = SILENCE_MS;
+  }
+
+  // What was sent on an earlier connection may be lost.
+  void reconnected(uint32_t now_ms) {
+    again(now_ms);
+    silence_ms_ = SILENCE_MS;
+  }
+
+  // The message to be sent now, which counts as sent; null: none is. It stays until the next push.
+  const uint8_t* due(uint32_t now_ms, size_t* length) {
+    if (next_ <= first_) {
+      since_ms_ = now_ms;
+    } else if (now_ms - since_ms_ >= silence_ms_) {
+      again(now_ms);
+      silence_ms_ = 2 * silence_ms_ < MAX_SILENCE_MS ? 2 * silence_ms_ : MAX_SILENCE_MS;
+    }
+    if (next_ < first_) next_ = first_;
+    if (next_ == added_ || next_ == first_ + WINDOW) return nullptr;
+    *length = lengths_[next_ % KEPT];
+    return slots_[next_++ % KEPT];
+  }
+
+  uint32_t added() const { return added_; }
+  uint32_t kept() const { return added_ - first_; }
+  uint32_t dropped() const { return dropped_; }
+
+ private:
+  static constexpr uint32_t WINDOW = 200, SILENCE_MS = 3000, MAX_SILENCE_MS = 12000, ASKED_MS = 1000;
+
+  void again(uint32_t now_ms) {
+    next_ = 0;
+    since_ms_ = now_ms;
+  }
+
+  uint8_t slots_[KEPT][BYTES];
+  uint16_t lengths_[KEPT];
+  uint32_t first_ = 0, added_ = 0, next_ = 0, needed_ = 0, dropped_ = 0;
+  uint32_t since_ms_ = 0, silence_ms_ = SILENCE_MS;
+};
+
+// The whole number behind "key": in a flat JSON object; false where there is none.
+inline bool read_number(const char* key, const uint8_t* json, size_t n, uint32_t* value) {
+  const size_t length = strlen(key);
+  for (size_t i = 0; i + length + 3 < n; ++i) {
+    if (json[i] != '"' || memcmp(json + i + 1, key, length) != 0 || json[i + 1 + length] != '"') continue;
+    size_t at = i + length + 2;
+    while (at < n && (json[at] == ' ' || json[at] == ':')) ++at;
+    if (at == n || json[at] < '0' || json[at] > '9') return false;
+    for (*value = 0; at < n && json[at] >= '0' && json[at] <= '9'; ++at) *value = 10 * *value + (json[at] - '0');
+    return true;
+  }
+  return false;
+}
+
+// A message of received_up_to, such as {"boot":7,"seq":41}.
+inline bool read_received_up_to(const uint8_t* json, size_t n, uint32_t* boot, uint32_t* seq) {
+  return read_number("boot", json, n, boot) && read_number("seq", json, n, seq);
+}
+
 }  // namespace stream_occ
 
 #endif
