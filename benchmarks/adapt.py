@@ -33,13 +33,13 @@ from stream_occ.evaluation.alarms import outcome
 from stream_occ.evaluation.extraction import FrontEnd, extract_trials
 from stream_occ.evaluation.protocol import Trial
 from stream_occ.events import EventPolicy
-from stream_occ.motion import joined
 from stream_occ.samples import FloatArray, IntArray
 from stream_occ.scoring import Scaler, Scorer
 from stream_occ.training import TrainingConfig, fitting
 from stream_occ.training.blending import beside, blend, own_scores
 from stream_occ.training.data import Tally, TrainingData, UsedRecording
 from stream_occ.training.holding_out import watched_recordings
+from stream_occ.watching import joined
 
 BUDGETS_PER_HOUR = (1.0, 1 / 24)
 N_GROUPS, N_FOLDS, N_RESAMPLES = 5, 3, 2000
@@ -57,8 +57,7 @@ def data_of(trials: Sequence[Trial]) -> TrainingData:
     )
     return TrainingData(
         X=np.concatenate([t.X for t in trials]),
-        t_end_ns=np.concatenate([t.t_end_ns for t in trials]),
-        motion=joined([t.motion for t in trials]),
+        shown=joined([t.shown for t in trials]),
         recording=np.repeat(np.arange(len(trials)), [len(t) for t in trials]),
         recordings=used,
         tally=Tally(),
@@ -69,7 +68,7 @@ def data_of(trials: Sequence[Trial]) -> TrainingData:
 
 def fit(data: TrainingData, rows: IntArray) -> tuple[Scaler, Scorer]:
     """The default detector on these rows."""
-    chosen = np.isin(np.arange(len(data.X)), rows)
+    chosen = np.isin(np.arange(len(data.X)), rows) & ~data.shown.is_closing
     people = fitting.people_of(data, chosen)
     scaler, detector = fitting.fit(data.X[chosen], CONFIG, "", lambda stage, done, total: None, [], people)
     return scaler, detector.to_scorer()
@@ -113,7 +112,8 @@ def crossed(
     """
     scaled = scaler.transform(data.X[rows])
     fall_like = scorer.score(scaled) > threshold
-    admitted = ~beside(fall_like, data.recording[rows], data.t_end_ns[rows], CONFIG.window_s)
+    near = beside(fall_like, data.recording[rows], data.shown.t_end_ns[rows], CONFIG.window_s)
+    admitted = ~data.shown.is_closing[rows] & ~near
     scores = own_scores(
         scorer, scaled, data, rows, admitted=admitted, k_neighbors=K_NEIGHBORS, window_s=CONFIG.window_s
     )
@@ -172,8 +172,9 @@ def trial_auc(
     """Share of pairs of a fall and a normal recording of the wearer in which the fall's largest score is larger."""
     if not falls:
         return None
-    normal = np.array([scores[data.recording == i].max() for i in np.unique(data.recording)])
-    largest = [scorer.score(scaler.transform(t.X)).max() if len(t) else -np.inf for t in falls]
+    recording, scores = data.recording[~data.shown.is_closing], scores[~data.shown.is_closing]
+    normal = np.array([scores[recording == i].max() for i in np.unique(recording)])
+    largest = [scorer.score(scaler.transform(t.X[t.is_item])).max() if len(t) else -np.inf for t in falls]
     return float(np.mean([(own > normal).mean() + (own == normal).mean() / 2 for own in largest]))
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from stream_occ.errors import DataError
 from stream_occ.events import Command, EventPolicy, EventState, Observation, command, finish, push
-from stream_occ.motion import Motion, direction_of
+from stream_occ.motion import direction_of
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, IntArray, Label
+from stream_occ.watching import Shown
 
 # Where the wearers of the recordings never lie still, checks alone would keep the alarms within any budget.
 MAX_FLAGGED_SHARE = 0.05
@@ -29,12 +30,11 @@ YEAR_2000_NS = 946_684_800 * NS_PER_S  # UTC: an earlier stamp is a device's own
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
-    """One recording as the engine sees it: scores (n,), ends t_end_ns (n,) and motion of n windows; hours watched."""
+    """One recording as the engine sees it: scores (n,) of its n windows, what else they show, and hours watched."""
 
     person: str
     scores: FloatArray
-    t_end_ns: IntArray
-    motion: Motion
+    shown: Shown
     hours: float
 
 
@@ -42,11 +42,11 @@ def raised_ns(one: Watched, threshold: float, policy: EventPolicy) -> list[int]:
     """Instants at which the engine enters `pending`, from rest at the start; a check at the end counts as it stands.
 
     Somebody ends each alarm when its countdown is over, so that what comes after may alarm anew. Windows between
-    which the engine is at rest are passed over: days hold few others.
+    which the engine is at rest are passed over: days hold few others. One that is closing counts where it is flagged.
     """
     instants: list[int] = []
     state, i = EventState(), 0
-    is_still = one.motion.is_still(policy.motion_limits)
+    is_still = one.shown.motion.is_still(policy.motion_limits)
     flagged = np.flatnonzero(one.scores > threshold)
     while i < one.scores.size:
         if not state.recent and state.state == "normal":
@@ -54,6 +54,9 @@ def raised_ns(one: Watched, threshold: float, policy: EventPolicy) -> list[int]:
             if later == flagged.size:
                 break
             i = int(flagged[later])
+        elif one.shown.is_closing[i] and one.scores[i] <= threshold:
+            i += 1
+            continue
         state, told = push(state, _observation(one, i, threshold, is_still=bool(is_still[i])), policy)
         state = _taken_back(state, told, policy)
         instants += _pending(told)
@@ -62,15 +65,16 @@ def raised_ns(one: Watched, threshold: float, policy: EventPolicy) -> list[int]:
 
 
 def _observation(one: Watched, i: int, threshold: float, *, is_still: bool) -> Observation:
-    score, t_ns = float(one.scores[i]), int(one.t_end_ns[i])
+    score, t_ns, motion = float(one.scores[i]), int(one.shown.t_end_ns[i]), one.shown.motion
     label: Label = "outlier" if score > threshold else "normal"
+    is_verdict = label == "outlier" or not one.shown.is_faulty[i]
     return Observation(
-        decision=Decision(one.person, t_ns, score, threshold, label, ""),
+        decision=Decision(one.person, t_ns, score, threshold, label, "") if is_verdict else None,
         device_id=one.person,
         t_end_ns=t_ns,
         is_still=is_still,
-        gravity_before=direction_of(one.motion.gravity_before[i]),
-        gravity_after=direction_of(one.motion.gravity_after[i]),
+        gravity_before=direction_of(motion.gravity_before[i]),
+        gravity_after=direction_of(motion.gravity_after[i]),
     )
 
 

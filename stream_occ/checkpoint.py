@@ -15,13 +15,14 @@ import numpy as np
 
 from stream_occ.errors import DataError
 from stream_occ.events import EventState, OpenAlert
-from stream_occ.pipeline import DeviceState, PipelineState, RestState
+from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.quality import ClockState, HoldState, QualityState, RailState
 from stream_occ.resampling import ResamplerState, StreamCounters
 from stream_occ.samples import Decision
+from stream_occ.sensor import RestState, SensorState
 from stream_occ.windowing import CutterState
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
@@ -33,6 +34,7 @@ _CLASSES: dict[str, type[Any]] = {
         EventState,
         OpenAlert,
         RestState,
+        SensorState,
         QualityState,
         HoldState,
         RailState,

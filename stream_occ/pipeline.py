@@ -23,25 +23,12 @@ from stream_occ.events import (
     push,
     tick,
 )
-from stream_occ.motion import Motion, direction_of, motion
-from stream_occ.quality import (
-    CLEAN,
-    ClockState,
-    QualityState,
-    RailState,
-    Signs,
-    is_moving,
-    is_noisy,
-    is_turned_unseen,
-    push_clock,
-    push_rail,
-    rest_fault,
-    rest_magnitude_ms2,
-    watch,
-)
+from stream_occ.motion import direction_of, motion
+from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
+from stream_occ.sensor import SensorState, signs_of, watch_sensor
 from stream_occ.windowing import (
     CutterState,
     WindowBatch,
@@ -54,41 +41,25 @@ from stream_occ.windowing import (
 PAUSE_NS = 5 * NS_PER_S  # steps further apart: the service, the machine or its clock made a leap
 HOLD_NS = 10 * NS_PER_S  # then samples that waited elsewhere come first, before a deadline acts by the clock
 MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
-STEADY_NS = 60 * NS_PER_S  # a stream as far behind for so long is not a backlog: its clock is wrong
-STEADY_WITHIN_NS = 30 * NS_PER_S
-_CLEAN = Signs()
-REST_WINDOWS_FOR_FAULT = 3  # windows at rest that must agree before a fault is named or taken back
-
-
-@dataclass(frozen=True, slots=True)
-class RestState:
-    """Fault that |a| at rest points to; `candidate` has been seen in `n_agreeing` windows at rest in a row."""
-
-    fault: str | None = None
-    candidate: str | None = None
-    n_agreeing: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceState:
     """All that is kept of one device. n_unscorable counts windows that got no verdict.
 
-    seen_ns: the end of the last window on the device's clock, and UTC when it was completed. lag_ns: how far that clock
-    is behind UTC, and since when by no more and no less than STEADY_WITHIN_NS.
+    seen_ns: the end of the last window on the device's clock, and UTC when it was completed.
     """
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
     cutter: CutterState = field(default_factory=CutterState)
     events: EventState = field(default_factory=EventState)
-    rest: RestState = field(default_factory=RestState)
-    quality: QualityState = field(default_factory=QualityState)
+    sensor: SensorState = field(default_factory=SensorState)
     rail: RailState = field(default_factory=RailState)
     clock: ClockState = field(default_factory=ClockState)
     n_windows: int = 0
     n_unscorable: int = 0
     last: Decision | None = None
     seen_ns: tuple[int, int] | None = None
-    lag_ns: tuple[int, int] | None = None
 
     def clock_ns(self, now_ns: int) -> int:
         """What the device's clock shows at now_ns (UTC), by its last window; now_ns itself before there is one."""
@@ -97,18 +68,10 @@ class DeviceState:
         t_end_ns, seen_now_ns = self.seen_ns
         return t_end_ns + max(0, now_ns - seen_now_ns)
 
-    def seen(self, t_end_ns: int, now_ns: int) -> DeviceState:
-        """The state once a window with this end came at now_ns."""
-        lag_ns = now_ns - t_end_ns
-        is_steady = self.lag_ns is not None and abs(lag_ns - self.lag_ns[0]) <= STEADY_WITHIN_NS
-        return replace(self, seen_ns=(t_end_ns, now_ns), lag_ns=self.lag_ns if is_steady else (lag_ns, now_ns))
-
     def oldest_live_ns(self, now_ns: int, within_s: float) -> int:
         """End of the oldest window that is live at now_ns: within_s behind what the device's clock shows, where that
         is known; a clock that is days behind must not make history of every fall."""
-        is_steady = self.lag_ns is not None and now_ns - self.lag_ns[1] >= STEADY_NS
-        steady_ns = max(0, self.lag_ns[0]) if self.lag_ns is not None and is_steady else 0
-        return now_ns - steady_ns - round(within_s * NS_PER_S)
+        return now_ns - max(0, self.clock.own_lag_ns) - round(within_s * NS_PER_S)
 
     def is_history(self, within_s: float) -> bool:
         """True where the last window was too old to act on when it came."""
@@ -117,12 +80,12 @@ class DeviceState:
     @property
     def faults(self) -> tuple[str, ...]:
         """Named faults of the sensor that hold now."""
-        return self.quality.faults if self.rest.fault is None else (self.rest.fault, *self.quality.faults)
+        return self.sensor.faults
 
     @property
     def fault_counts(self) -> dict[str, int]:
         """Windows that each fault has touched, and saturated samples."""
-        return {**self.quality.counts, "saturated": self.rail.n_saturated}
+        return {**self.sensor.quality.counts, "saturated": self.rail.n_saturated}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,13 +127,12 @@ class PipelineState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """One window: what the engine is to see of it, its features x (d,), score, |a| at rest, signs of a bad sensor."""
+    """One window apart from its score: what the engine is to see of it, |a| at rest, signs of a bad sensor."""
 
     seen: Observation
-    x: FloatArray
-    score: float
     rest_ms2: float
     signs: Signs
+    is_closing: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,16 +168,15 @@ class Pipeline:
         state = state.at(now_ns, is_behind=is_behind)
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
-        closing: set[tuple[str, int]] = set()
         for block in blocks:
-            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block, closing)
+            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block)
             if device.resampler.max_t_ns is not None:
                 device = replace(device, clock=push_clock(device.clock, device.resampler.max_t_ns, now_ns))
             devices[block.device_id] = device
             batches.extend(cut)
         if not state.is_held:
-            batches += self._close_silent(devices, now_ns, closing)
-        decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns, closing)
+            batches += self._close_silent(devices, now_ns)
+        decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns)
         for name, device in devices.items():
             if device.events.state != "normal" and not state.is_held:
                 events, changes = tick(device.events, device.clock_ns(now_ns), self.policy)
@@ -236,66 +197,48 @@ class Pipeline:
         return replace(state, devices=devices), list(alerts), None
 
     def _push_windows(
-        self, devices: dict[str, DeviceState], batch: WindowBatch, now_ns: int, closing: set[tuple[str, int]]
+        self, devices: dict[str, DeviceState], batch: WindowBatch, now_ns: int
     ) -> tuple[list[Decision], list[Alert]]:
-        """All devices' windows, scored as one batch, each device's in order through its own engine.
-
-        closing: (device, start ns) of windows that count only where they are flagged.
-        """
+        """All devices' windows, scored as one batch, each device's in order through its own engine."""
         decisions: list[Decision] = []
         alerts: list[Alert] = []
         if len(batch) == 0:
             return decisions, alerts
         X, scores = self._score(batch)
-        rest = rest_magnitude_ms2(batch.signals)
-        rows_of: dict[str, list[int]] = {}
-        end_of: dict[str, int] = {}
-        for i, name in enumerate(batch.device_ids):
-            is_closing = (name, int(batch.t_start_ns[i])) in closing
-            if not is_closing:
-                end_of[name] = int(batch.t_end_ns[i])
-            if not is_closing or scores[i] > self.model.threshold:
-                rows_of.setdefault(name, []).append(i)
-        for name, t_end_ns in end_of.items():
-            devices[name] = devices[name].seen(t_end_ns, now_ns)
-        names, within_s = dict.fromkeys(batch.device_ids), self.policy.live_within_s
-        oldest_ns = {name: devices[name].oldest_live_ns(now_ns, within_s) for name in names}
-        seen, signs = self._look(batch, oldest_ns)
+        counts = ~batch.closes | (scores > self.model.threshold)
+        rows_of: dict[str, list[int]] = {name: [] for name in batch.device_ids}
+        for i, (name, t_end_ns) in enumerate(zip(batch.device_ids, batch.t_end_ns.tolist(), strict=True)):
+            if counts[i]:
+                rows_of[name].append(i)
+            if not batch.closes[i]:
+                devices[name] = replace(devices[name], seen_ns=(t_end_ns, now_ns))
+        within_s = self.policy.live_within_s
+        looks = self._look(batch, {name: devices[name].oldest_live_ns(now_ns, within_s) for name in rows_of})
         for name, rows in rows_of.items():
-            looks = [_Look(seen[i], X[i], float(scores[i]), float(rest[i]), signs[i]) for i in rows]
-            devices[name], made, changes = self._decide(devices[name], looks)
+            scored = [(looks[i], X[i], float(scores[i])) for i in rows]
+            devices[name], made, changes = self._decide(devices[name], scored)
             decisions += made
             alerts += changes
         return decisions, alerts
 
-    def _push_block(
-        self, device: DeviceState, block: SampleBlock, closing: set[tuple[str, int]]
-    ) -> tuple[DeviceState, list[WindowBatch]]:
+    def _push_block(self, device: DeviceState, block: SampleBlock) -> tuple[DeviceState, list[WindowBatch]]:
         resampler, chunks = resample(device.resampler, block, rate_hz=self.model.rate_hz, settings=self.settings)
         cutter, cut = device.cutter, []
         for chunk in chunks:
             if chunk.starts_segment:
-                cut += self._close(cutter, block.device_id, closing)
+                cut.append(closing_window(cutter, device_id=block.device_id, shape=self.shape))
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=self.shape, sos=self.model.sos)
             cut.append(batch)
         rail = push_rail(device.rail, block)
         return replace(device, resampler=resampler, cutter=cutter, rail=rail), cut
 
-    def _close(self, cutter: CutterState, device_id: str, closing: set[tuple[str, int]]) -> list[WindowBatch]:
-        """The window that ends a segment, noted in `closing`; none where another ends there."""
-        batch = closing_window(cutter, device_id=device_id, shape=self.shape)
-        closing.update((device_id, t_ns) for t_ns in batch.t_start_ns.tolist())
-        return [batch] if len(batch) else []
-
-    def _close_silent(
-        self, devices: dict[str, DeviceState], now_ns: int, closing: set[tuple[str, int]]
-    ) -> list[WindowBatch]:
+    def _close_silent(self, devices: dict[str, DeviceState], now_ns: int) -> list[WindowBatch]:
         """The windows that end the streams of devices of which nothing has come for a while."""
         silent_ns, batches = round(TICK_GRACE_S * NS_PER_S), []
         for name, device in devices.items():
             if device.cutter.is_closed or device.seen_ns is None or now_ns - device.seen_ns[1] < silent_ns:
                 continue
-            batches += self._close(device.cutter, name, closing)
+            batches.append(closing_window(device.cutter, device_id=name, shape=self.shape))
             devices[name] = replace(device, cutter=replace(device.cutter, is_closed=True))
         return batches
 
@@ -308,13 +251,13 @@ class Pipeline:
         scores[finite] = self.model.score_features(X[finite])
         return X, scores
 
-    def _look(self, batch: WindowBatch, oldest_ns: Mapping[str, int]) -> tuple[list[Observation], list[Signs]]:
+    def _look(self, batch: WindowBatch, oldest_ns: Mapping[str, int]) -> list[_Look]:
         """What each window shows apart from its score, of the wearer and of the sensor; oldest_ns: of what is live."""
         found = motion(batch)
         still = found.is_still(self.policy.motion_limits).tolist()
         motionless, before, after = found.is_motionless.tolist(), found.gravity_before, found.gravity_after
         ends = zip(batch.device_ids, batch.t_start_ns.tolist(), batch.t_end_ns.tolist(), strict=True)
-        return [
+        seen = [
             Observation(
                 decision=None,
                 device_id=device_id,
@@ -327,63 +270,41 @@ class Pipeline:
                 t_start_ns=t_start_ns,
             )
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
-        ], _signs(batch, found)
+        ]
+        rest = rest_magnitude_ms2(batch.signals).tolist()
+        return [_Look(*row) for row in zip(seen, rest, signs_of(batch, found), batch.closes.tolist(), strict=True)]
 
-    def _decide(self, device: DeviceState, looks: Sequence[_Look]) -> tuple[DeviceState, list[Decision], list[Alert]]:
-        """One device's windows, in order, through its event engine.
+    def _decide(
+        self, device: DeviceState, scored: Sequence[tuple[_Look, FloatArray, float]]
+    ) -> tuple[DeviceState, list[Decision], list[Alert]]:
+        """One device's windows, features x (d,) and score with each, in order, through its event engine.
 
         No verdict where features are not finite, and no normal one while a fault of the sensor holds:
         such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
-        flagged. A flagged window outside of alerts, which may begin one, says in what it is odd.
+        flagged, and says in what it is odd. One that ends a segment tells nothing of the sensor beyond itself.
         """
-        model, events, last = self.model, device.events, device.last
-        rest_state, quality = device.rest, device.quality
+        model, events, last, sensor = self.model, device.events, device.last, device.sensor
         n_overlapping = -(-self.shape.n_samples // self.shape.n_hop)
         decisions: list[Decision] = []
         alerts: list[Alert] = []
-        for look in looks:
-            seen, score = look.seen, look.score
-            quality = watch(quality, look.signs, n_overlapping=n_overlapping)
-            if not quality.faults:  # what is stuck has no gravity to be measured
-                rest_state = _watch_rest(rest_state, look.rest_ms2)
-            is_broken = bool(quality.faults) or rest_state.fault is not None
-            if not (np.isnan(score) or (is_broken and score <= model.threshold)):
+        for look, x, score in scored:
+            seen = look.seen
+            after = watch_sensor(sensor, look.signs, look.rest_ms2, n_overlapping=n_overlapping)
+            if not (np.isnan(score) or (after.faults and score <= model.threshold)):
                 label: Label = "outlier" if score > model.threshold else "normal"
-                odd = model.explain(look.x) if label == "outlier" and events.state == "normal" else ()
+                odd = model.explain(x) if label == "outlier" else ()
                 last = Decision(seen.device_id, seen.t_end_ns, score, model.threshold, label, model.model_id, odd)
                 decisions.append(last)
                 seen = replace(seen, decision=last)
+            sensor = sensor if look.is_closing else after
             events, changes = push(events, seen, self.policy)
             alerts += changes
-        n_windows, n_unscorable = device.n_windows + len(looks), device.n_unscorable + len(looks) - len(decisions)
+        n_windows, n_unscorable = device.n_windows + len(scored), device.n_unscorable + len(scored) - len(decisions)
         counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, last=last)
-        return replace(counted, events=events, rest=rest_state, quality=quality), decisions, alerts
+        return replace(counted, events=events, sensor=sensor), decisions, alerts
 
 
 def _arrived_earlier(device: DeviceState, by_ns: int) -> DeviceState:
     if device.seen_ns is None:
         return device
     return replace(device, seen_ns=(device.seen_ns[0], device.seen_ns[1] - by_ns))
-
-
-def _signs(batch: WindowBatch, found: Motion) -> list[Signs]:
-    """What each window shows of its sensor: of nearly all, nothing."""
-    signs = [CLEAN] * len(batch)
-    held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held
-    turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
-    noisy = is_noisy(batch.signals)
-    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy)
-    moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
-    for i, moves in zip(rows.tolist(), moving, strict=True):
-        signs[i] = Signs(int(held[i]), moves, bool(found.is_stuck[i]), bool(turned[i]), bool(noisy[i]))
-    return signs
-
-
-def _watch_rest(state: RestState, magnitude_ms2: float) -> RestState:
-    """Names a fault, or takes it back, once enough windows at rest in a row say the same."""
-    if np.isnan(magnitude_ms2):
-        return state
-    fault = rest_fault(magnitude_ms2)
-    n_agreeing = state.n_agreeing + 1 if fault == state.candidate else 1
-    settled = fault if n_agreeing >= REST_WINDOWS_FOR_FAULT else state.fault
-    return RestState(settled, fault, min(n_agreeing, REST_WINDOWS_FOR_FAULT))

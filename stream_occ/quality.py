@@ -29,6 +29,7 @@ NOISE_RATIO = 1.5
 NOISY_WINDOWS = 60
 CLOCK_STEP_NS = 60 * NS_PER_S  # of so long the sample that was least late tells the clock: links only delay
 CLOCK_JUMP_NS = 30 * NS_PER_S  # lateness that changes by more is a backlog, or a clock that was set
+CLOCK_PACE_NS = 1 * NS_PER_S  # of two minutes in a row: a pace within 1.7 % of life
 CLOCK_STEPS = 10
 CLOCK_STEPS_FOR_DRIFT = 4
 CLOCK_OFFSET_S = (10.0, 5.0)  # a fault from the first on, until it is below the second
@@ -296,13 +297,15 @@ _SENSOR_BITS = (("acc_stuck", _ACC_BITS), ("gyr_stuck", _GYR_BITS))
 class ClockState:
     """A device's clock against ours. since_ns: UTC at which the present minute began; first_lag_ns, lag_ns: by how much
     the newest stamp of its first message, and of the least late one, was behind UTC; lows: (UTC, lag_ns) of the last
-    whole minutes; faults: what holds now."""
+    whole minutes; faults: what holds now; own_lag_ns: by how much the clock is behind UTC, last found where samples
+    came at the pace of life for two minutes: a backlog comes faster, or slower where the link can do no more."""
 
     since_ns: int | None = None
     first_lag_ns: int = 0
     lag_ns: int = 0
     lows: tuple[tuple[int, int], ...] = ()
     faults: tuple[str, ...] = ()
+    own_lag_ns: int = 0
 
     @property
     def offset_s(self) -> float | None:
@@ -325,11 +328,13 @@ def push_clock(state: ClockState, newest_t_ns: int, now_ns: int) -> ClockState:
     """
     lag_ns = now_ns - newest_t_ns
     if state.since_ns is None or now_ns < state.since_ns or abs(lag_ns - state.first_lag_ns) > CLOCK_JUMP_NS:
-        return ClockState(now_ns, lag_ns, lag_ns)
+        return ClockState(now_ns, lag_ns, lag_ns, own_lag_ns=state.own_lag_ns)
     if now_ns - state.since_ns < CLOCK_STEP_NS:
         return state if lag_ns >= state.lag_ns else replace(state, lag_ns=lag_ns)
     lows = (*state.lows, (now_ns, state.lag_ns))[-CLOCK_STEPS:]
-    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults)
+    is_in_pace = len(lows) > 1 and abs(lows[-1][1] - lows[-2][1]) <= CLOCK_PACE_NS
+    own_lag_ns = state.lag_ns if is_in_pace else state.own_lag_ns
+    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults, own_lag_ns)
     measured = (
         ("clock_skew", state.offset_s, CLOCK_OFFSET_S),
         ("clock_drift", state.drift_ppm, CLOCK_DRIFT_PPM),

@@ -94,7 +94,7 @@ class SavedDevice:
             self.state,
             resampler=fresh.resampler,
             cutter=fresh.cutter,
-            rest=fresh.rest,
+            sensor=replace(self.state.sensor, rest=fresh.sensor.rest),
             last=None,
             n_windows=0,
             n_unscorable=0,

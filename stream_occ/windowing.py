@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from stream_occ.filtering import sos_filter, sos_initial_state
 from stream_occ.quality import N_SIGNALS, HoldState, held_signals
 from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
-from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock, Window
+from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
 _NO_HELD: IntArray = np.empty(0, dtype=np.int64)
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
@@ -24,7 +24,7 @@ class WindowBatch:
     device_ids: n names; t_start_ns: int64 (n,); signals: float64 (n, 6, m), rows acc x, y, z (m/s2), gyr x, y, z
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
-    window's end; None: nobody has looked.
+    window's end; None: nobody has looked. is_closing: bool (n,), made by `closing_window`; None: none of them.
     """
 
     device_ids: tuple[str, ...]
@@ -32,6 +32,7 @@ class WindowBatch:
     rate_hz: float
     signals: FloatArray
     held: IntArray | None = None
+    is_closing: BoolArray | None = None
 
     def __len__(self) -> int:
         return int(self.signals.shape[0])
@@ -46,6 +47,11 @@ class WindowBatch:
         """Stamps (n,) of the windows' last samples."""
         ends: IntArray = self.t_start_ns + round((self.n_samples - 1) * NS_PER_S / self.rate_hz)
         return ends
+
+    @property
+    def closes(self) -> BoolArray:
+        """Which of the n windows end a segment off the hop: such a one counts where it is flagged alone."""
+        return np.zeros(len(self), dtype=np.bool_) if self.is_closing is None else self.is_closing
 
 
 WindowsLike = WindowBatch | Sequence[Window]
@@ -154,7 +160,7 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
     t_start_ns = state.anchor_t_ns + grid_offset_ns(np.array([start]), shape.rate_hz)
     held = np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True) | state.held[-1] << N_SIGNALS
     signals = np.ascontiguousarray(state.signals[None, :, start - state.first :])
-    return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held)
+    return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held, np.ones(1, dtype=np.bool_))
 
 
 def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBatch:
@@ -170,7 +176,31 @@ def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBat
         shape.rate_hz,
         np.concatenate([batch.signals for batch in batches]),
         np.concatenate([np.zeros(len(b), dtype=np.int64) if b.held is None else b.held for b in batches]),
+        np.concatenate([batch.closes for batch in batches]),
     )
+
+
+def iter_windows(
+    block: SampleBlock,
+    shape: WindowShape,
+    *,
+    sos: FloatArray | None = None,
+    settings: StreamSettings | None = None,
+    closing: bool = False,
+) -> Iterator[WindowBatch]:
+    """All windows of a whole recording in order, some at a time, by the very steps that a stream goes through.
+
+    closing: those that end a segment off the hop, too, as the service looks at them once the stream breaks off.
+    """
+    _, chunks = resample(ResamplerState(), block, rate_hz=shape.rate_hz, settings=settings or StreamSettings())
+    state = CutterState()
+    for chunk in chunks:
+        if closing and chunk.starts_segment:
+            yield closing_window(state, device_id=block.device_id, shape=shape)
+        state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
+        yield batch
+    if closing:
+        yield closing_window(state, device_id=block.device_id, shape=shape)
 
 
 def cut_windows(
@@ -182,11 +212,6 @@ def cut_windows(
     sos: FloatArray | None = None,
     settings: StreamSettings | None = None,
 ) -> WindowBatch:
-    """All windows of a whole recording, by the very steps that a stream goes through; nothing is flushed at its end."""
+    """All windows of a whole recording as one batch; nothing is flushed at its end."""
     shape = WindowShape.of(rate_hz=rate_hz, window_s=window_s, hop_s=hop_s)
-    _, chunks = resample(ResamplerState(), block, rate_hz=rate_hz, settings=settings or StreamSettings())
-    state, batches = CutterState(), []
-    for chunk in chunks:
-        state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
-        batches.append(batch)
-    return concatenate(batches, shape)
+    return concatenate(list(iter_windows(block, shape, sos=sos, settings=settings)), shape)

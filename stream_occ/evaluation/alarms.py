@@ -30,7 +30,7 @@ class Outcome:
 
 def watched(trial: Trial, scores: FloatArray) -> Watched:
     """A recording as the engine sees it, watched from its first to its last sample."""
-    return Watched(trial.subject, scores, trial.t_end_ns, trial.motion, trial.duration_s / S_PER_HOUR)
+    return Watched(trial.subject, scores, trial.shown, trial.duration_s / S_PER_HOUR)
 
 
 def threshold_within_budget(

@@ -102,7 +102,7 @@ def trade_off(
     """
     common: dict[int, FloatArray] = {}
     for fold in found:
-        centre, scale = trial_anchors(fold)
+        centre, scale = trial_anchors(trials, fold)
         common |= {i: (scores - centre) / scale for i, scores in fold.tested.items()}
     hours = sum(trials[i].duration_s for i in common if not trials[i].is_fall) / S_PER_HOUR
     n_falls = sum(trials[i].is_fall for i in common)

@@ -51,12 +51,12 @@ class Evidence:
     @property
     def motionless_share(self) -> float:
         """Share of windows in which nothing moves, to the sensor's noise."""
-        return float(np.concatenate([one.motion.is_motionless for one in self.watched]).mean())
+        return float(np.concatenate([one.shown.motion.is_motionless for one in self.watched]).mean())
 
     def highest(self) -> tuple[str, int]:
         """Whose window scores highest, and when it ends."""
         one = max(self.watched, key=lambda one: float(one.scores.max()))
-        return one.person, int(one.t_end_ns[one.scores.argmax()])
+        return one.person, int(one.shown.t_end_ns[one.scores.argmax()])
 
 
 def may_overlap(metadata: Mapping[str, Any], evidence: Evidence) -> bool:
@@ -121,11 +121,12 @@ def read_evidence(
         if not kept.any():
             evidence.n_too_short += 1
             continue
-        if trial.motion.is_stuck[kept].all():
+        seen = trial.shown.take(kept)
+        if seen.motion.is_stuck.all():
             raise DataError(recording.name, "vary", "the same values throughout", "Check the sensor: it is stuck")
-        person, t_end_ns = recording.subject, trial.t_end_ns[kept]
-        added = hours.add(person, t_end_ns, model.window_s)
-        evidence.watched.append(Watched(person, scores[kept], t_end_ns, trial.motion.take(kept), added))
+        person = recording.subject
+        added = hours.add(person, seen.t_end_ns, model.window_s)
+        evidence.watched.append(Watched(person, scores[kept], seen, added))
         evidence.datasets.add(recording.dataset)
         evidence.placements.add(recording.placement)
         hash_recording(hasher, recording)

@@ -10,11 +10,11 @@ import numpy as np
 from stream_occ import features
 from stream_occ.errors import DataError
 from stream_occ.evaluation.protocol import Trial
-from stream_occ.motion import motion
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, Recording
 from stream_occ.training.checks import measured_rate_hz
 from stream_occ.training.data import ProgressReport
-from stream_occ.windowing import WindowBatch, cut_windows
+from stream_occ.watching import shown
+from stream_occ.windowing import WindowBatch, WindowShape, concatenate, iter_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class FrontEnd:
     window_s: float = 5.0
     hop_s: float = 0.5
 
+    @property
+    def shape(self) -> WindowShape:
+        """Length and hop of windows in samples."""
+        return WindowShape.of(rate_hz=self.rate_hz, window_s=self.window_s, hop_s=self.hop_s)
+
     def cut(self, recording: Recording) -> WindowBatch:
-        """Filtered windows of a recording; ConfigError for a rate at which the feature set is not defined."""
-        return cut_windows(
-            recording.block,
-            rate_hz=self.rate_hz,
-            window_s=self.window_s,
-            hop_s=self.hop_s,
-            sos=features.design_lowpass(features.load(self.feature_set), self.rate_hz),
-        )
+        """All windows that the service looks at; ConfigError for a rate at which the feature set is not defined."""
+        sos = features.design_lowpass(features.load(self.feature_set), self.rate_hz)
+        return concatenate(list(iter_windows(recording.block, self.shape, sos=sos, closing=True)), self.shape)
 
 
 def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
@@ -62,9 +62,8 @@ def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
         fall_ns=fall_instants(recording),
         X=X[kept],
         peak_acc_ms2=peaks(block.t_ns, block.acc_ms2, t_start_ns, t_end_ns),
-        t_end_ns=t_end_ns,
         overlaps_fall=overlaps(recording, t_start_ns, t_end_ns),
-        motion=motion(batch).take(kept),
+        shown=shown([batch], front_end.shape).take(kept),
         is_slow=is_slow,
         activity=recording.activity,
         placement=recording.placement,

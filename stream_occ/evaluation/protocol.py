@@ -18,8 +18,8 @@ import numpy as np
 from stream_occ.detectors.calibration import quantile_threshold
 from stream_occ.errors import DataError
 from stream_occ.evaluation.metrics import Scored
-from stream_occ.motion import Motion
 from stream_occ.samples import BoolArray, FloatArray, IntArray
+from stream_occ.watching import Shown
 
 N_GROUPS = 5
 LOWER_ANCHOR = 0.50
@@ -30,10 +30,11 @@ UPPER_ANCHOR = 0.95
 class Trial:
     """What evaluation keeps of one recording: a row a window, nothing of the samples.
 
-    X (n, d) unscaled features; peak_acc_ms2 (n,) largest |a| among the recorded samples of each window; t_end_ns (n,);
-    overlaps_fall (n,); motion of the n windows; fall_ns (start, end) of the fall (annotated, else twice the instant of
-    the largest |a|), None for a normal recording; duration_s from first to last sample. n = 0: the recording is too
-    short, `unscored`.
+    X (n, d) unscaled features; peak_acc_ms2 (n,) largest |a| among the recorded samples of each window;
+    overlaps_fall (n,); shown: what else the engine sees of the n windows; fall_ns (start, end) of the fall (annotated,
+    else twice the instant of the largest |a|), None for a normal recording; duration_s from first to last sample.
+    n = 0: the recording is too short, `unscored`.
+    Windows that end a segment off the hop are the pipeline's alone: none is trained on, or counts as an item.
     activity as the data set codes it: kind of activity or of fall. is_slow: sampled too slowly for the feature set, and
     unscored for it.
     """
@@ -45,15 +46,19 @@ class Trial:
     fall_ns: tuple[int, int] | None
     X: FloatArray
     peak_acc_ms2: FloatArray
-    t_end_ns: IntArray
     overlaps_fall: BoolArray
-    motion: Motion
+    shown: Shown
     activity: str = ""
     placement: str = "unknown"
     is_slow: bool = False
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def is_item(self) -> BoolArray:
+        """Windows (n,) on the hop."""
+        return ~self.shown.is_closing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +102,7 @@ class Job:
     def run(self, method: Method, trials: Sequence[Trial], seed: int) -> list[FloatArray]:
         """Window scores of each scored recording; the seed depends on the groups left out alone."""
         job_seed = int(np.random.SeedSequence([seed, *self.left_out]).generate_state(1)[0] >> 1)
-        score = method.fit(stack(trials, self.trained), seed=job_seed)
+        score = method.fit(stack(trials, self.trained, items_only=True), seed=job_seed)
         windows = stack(trials, self.scored)
         flat = np.asarray(score(windows), dtype=np.float64)
         if flat.shape != (len(windows),) or not np.isfinite(flat).all():
@@ -193,14 +198,19 @@ def folds(
     return result
 
 
-def stack(trials: Sequence[Trial], chosen: Sequence[int]) -> Windows:
+def stack(trials: Sequence[Trial], chosen: Sequence[int], *, items_only: bool = False) -> Windows:
     """Windows of the chosen recordings, in their order."""
     n_features = trials[0].X.shape[1]
+    rows = [trials[i].is_item if items_only else slice(None) for i in chosen]
+    X = [trials[i].X[own] for i, own in zip(chosen, rows, strict=True)]
+    sizes = [len(own) for own in X]
     return Windows(
-        X=np.concatenate([np.empty((0, n_features)), *(trials[i].X for i in chosen)]),
-        peak_acc_ms2=np.concatenate([np.empty(0), *(trials[i].peak_acc_ms2 for i in chosen)]),
-        subject=tuple(trials[i].subject for i in chosen for _ in range(len(trials[i]))),
-        recording=np.repeat(np.asarray(chosen, dtype=np.int64), [len(trials[i]) for i in chosen]),
+        X=np.concatenate([np.empty((0, n_features)), *X]),
+        peak_acc_ms2=np.concatenate(
+            [np.empty(0), *(trials[i].peak_acc_ms2[own] for i, own in zip(chosen, rows, strict=True))]
+        ),
+        subject=tuple(trials[i].subject for i, size in zip(chosen, sizes, strict=True) for _ in range(size)),
+        recording=np.repeat(np.asarray(chosen, dtype=np.int64), sizes),
     )
 
 
@@ -219,17 +229,17 @@ def anchors(held_out: FloatArray) -> tuple[float, float]:
     return float(centre), 1.0
 
 
-def trial_anchors(fold: Fold) -> tuple[float, float]:
+def trial_anchors(trials: Sequence[Trial], fold: Fold) -> tuple[float, float]:
     """The anchors that recordings of the fold are pooled on: those of the largest scores of held-out recordings."""
-    return anchors(_trial_scores(fold.held_out))
+    return anchors(_trial_scores(_items(trials, fold.held_out)))
 
 
 def pool_trials(trials: Sequence[Trial], found: Sequence[Fold], person_of: Mapping[str, int], share: float) -> Scored:
     """One item a recording: its largest window score on its fold's scale; -inf where unscored."""
     parts = []
     for fold in found:
-        held_out = _trial_scores(fold.held_out)
-        raw = {i: np.array([scores.max() if scores.size else -np.inf]) for i, scores in fold.tested.items()}
+        held_out, tested = _trial_scores(_items(trials, fold.held_out)), _items(trials, fold.tested)
+        raw = {i: np.array([scores.max() if scores.size else -np.inf]) for i, scores in tested.items()}
         parts.append(_pooled(fold, raw, held_out, share))
     falls = {i: np.array([trial.is_fall]) for i, trial in enumerate(trials)}
     return _scored(trials, parts, falls, person_of)
@@ -239,10 +249,15 @@ def pool_windows(trials: Sequence[Trial], found: Sequence[Fold], person_of: Mapp
     """One item a window on its fold's scale; windows that overlap the fall are falls, all others normal."""
     parts = []
     for fold in found:
-        held_out = np.concatenate([np.empty(0), *fold.held_out.values()])
-        parts.append(_pooled(fold, dict(fold.tested), held_out, share))
-    falls = {i: trial.overlaps_fall for i, trial in enumerate(trials)}
+        held_out = np.concatenate([np.empty(0), *_items(trials, fold.held_out).values()])
+        parts.append(_pooled(fold, _items(trials, fold.tested), held_out, share))
+    falls = {i: trial.overlaps_fall[trial.is_item] for i, trial in enumerate(trials)}
     return _scored(trials, parts, falls, person_of)
+
+
+def _items(trials: Sequence[Trial], scores: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
+    """Scores of the windows that are items, by index of the recording."""
+    return {i: own[trials[i].is_item] for i, own in scores.items()}
 
 
 def _trial_scores(scores: Mapping[int, FloatArray]) -> FloatArray:

@@ -78,10 +78,11 @@ def _train(sources: Sequence[RecordingSource], config: TrainingConfig, progress:
     config = _with_rule(config.resolved(), detector)
     feature_set = features.load(config.feature_set)
     sos = features.design_lowpass(feature_set, config.rate_hz)
-    data = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
+    everything = read_training_data(sources, config, feature_set=feature_set, sos=sos, progress=progress)
+    data = everything.items()
     notes: list[str] = []
     config = _bounded(config, detector, len(data.X), notes)
-    evidence, quantile = hold_out(data, config, progress, notes)
+    evidence, quantile = hold_out(everything, config, progress, notes)
     every_row = np.ones(len(data.X), dtype=bool)
     scaler, detector = fitting.fit(
         data.X, config, "Fitting the model", progress, notes, fitting.people_of(data, every_row)

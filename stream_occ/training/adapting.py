@@ -61,20 +61,24 @@ def adapt(
     trained on, of several people, worn elsewhere, known to the model already, or of which too much looks like a fall.
     """
     k_neighbors = _check_model(general)
-    data = read_training_data(sources, config, feature_set=general.feature_set, sos=general.sos, progress=progress)
+    everything = read_training_data(
+        sources, config, feature_set=general.feature_set, sos=general.sos, progress=progress
+    )
+    data, is_item = everything.items(), ~everything.shown.is_closing
     _check_wearer(data, general, config)
-    scaled = general.scaler.transform(data.X)
+    scaled = general.scaler.transform(everything.X)
     before = general.scorer.score(scaled)
     fall_like = before > general.threshold
-    admitted = np.ones(len(scaled), dtype=np.bool_)
+    admitted = is_item
     if not is_vouched:
-        admitted = ~beside(fall_like, data.recording, data.t_end_ns, general.window_s)
-        _check_share(fall_like, admitted, config.limits.min_windows)
+        near = beside(fall_like, everything.recording, everything.shown.t_end_ns, general.window_s)
+        admitted = is_item & ~near
+        _check_share(fall_like[is_item], admitted[is_item], config.limits.min_windows)
     progress("Holding out minutes", 0, 1)
     after = own_scores(
         general.scorer,
         scaled,
-        data,
+        everything,
         np.arange(len(scaled)),
         admitted=admitted,
         k_neighbors=k_neighbors,
@@ -82,8 +86,9 @@ def adapt(
     )
     progress("Holding out minutes", 1, 1)
     scorer = blend(general.scorer, scaled[admitted], k_neighbors)
-    claims = [_claim(data, scores, general, config) for scores in (before, after)]
-    effect = _effect(data, general, fall_like, admitted, (before, after), claims)
+    claims = [_claim(everything, scores, general, config) for scores in (before, after)]
+    before, after = before[is_item], after[is_item]
+    effect = _effect(data, general, fall_like[is_item], admitted[is_item], (before, after), claims)
     evidence = Evidence(
         "minutes of the wearer", 2, after, after > general.threshold, tuple(data.activities()), claims[1]
     )

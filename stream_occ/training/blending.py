@@ -120,7 +120,7 @@ def own_scores(
     scaled (n, d) are the rows as the scorer takes them; of the other half those count that are admitted (n,) and
     overlap no row of this half.
     """
-    recording, t_end_ns = data.recording[rows], data.t_end_ns[rows]
+    recording, t_end_ns = data.recording[rows], data.shown.t_end_ns[rows]
     half = halves([data.recordings[i].activity for i in recording.tolist()], recording, t_end_ns)
     scores = np.empty(len(rows))
     for number in (0, 1):

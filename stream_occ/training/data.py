@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from stream_occ.errors import DataError
 from stream_occ.features import FeatureSet
-from stream_occ.motion import Motion, joined, motion
 from stream_occ.quality import rest_magnitude_ms2
-from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording, SampleBlock
 from stream_occ.training.checks import check_finite, check_rate, check_units, measured_rate_hz
 from stream_occ.training.config import TrainingConfig
-from stream_occ.windowing import CutterState, WindowBatch, WindowShape, push_chunk
+from stream_occ.watching import Shown, joined, shown
+from stream_occ.windowing import WindowShape, iter_windows
 
 ProgressReport = Callable[[str, int, int], None]
 
@@ -86,14 +85,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Feature rows X (n, d), unscaled, of windows that end at t_end_ns (n,); `recording` (n,) says of which recording.
+    """Feature rows X (n, d), unscaled, and what else the engine sees of their windows; `recording` (n,) says of which.
 
+    Windows that end a segment off the hop are there for the engine, and not to be trained on: `items` has none.
     digests: of the samples of each recording, so that nobody calibrates on what was trained on.
     """
 
     X: FloatArray
-    t_end_ns: IntArray
-    motion: Motion
+    shown: Shown
     recording: IntArray
     recordings: tuple[UsedRecording, ...]
     tally: Tally
@@ -103,6 +102,11 @@ class TrainingData:
     def activities(self) -> list[str]:
         """Activity of each row."""
         return [self.recordings[i].activity for i in self.recording.tolist()]
+
+    def items(self) -> TrainingData:
+        """The windows on the hop."""
+        rows = ~self.shown.is_closing
+        return replace(self, X=self.X[rows], shown=self.shown.take(rows), recording=self.recording[rows])
 
 
 def read_training_data(
@@ -133,7 +137,7 @@ def read_training_data(
                 tally.n_too_short += 1
                 continue
             rows.append(found)
-            used.append(_used(recording, len(found.X)))
+            used.append(_used(recording, found.n_items))
             digests.append(digest_samples(recording.block))
             hash_recording(hasher, recording)
         tally.refused_rows.update(source.report.by_reason())
@@ -148,8 +152,7 @@ def read_training_data(
     _check_varied(X)
     return TrainingData(
         X=X,
-        t_end_ns=np.concatenate([own.t_end_ns for own in rows])[keep],
-        motion=joined([own.motion for own in rows]).take(keep),
+        shown=joined([own.shown for own in rows]).take(keep),
         recording=recording_of[keep],
         recordings=tuple(used),
         tally=tally,
@@ -179,30 +182,27 @@ class _Rows:
     """What is kept of the windows of one recording."""
 
     X: FloatArray
-    t_end_ns: IntArray
-    motion: Motion
+    shown: Shown
+
+    @property
+    def n_items(self) -> int:
+        return int((~self.shown.is_closing).sum())
 
 
 def _extract(recording: Recording, shape: WindowShape, feature_set: FeatureSet, sos: FloatArray | None) -> _Rows:
     """Feature rows of a recording; raises DataError for samples not to be trained on."""
     check_finite(recording)
-    rows, rest = [np.empty((0, len(feature_set.NAMES)))], [np.empty(0)]
-    ends, motions = [np.empty(0, dtype=np.int64)], []
-    for batch in _window_batches(recording.block, shape, sos):
-        try:
-            rows.append(feature_set.extract(batch))
-        except ValueError as error:
-            raise DataError(
-                recording.name, f"give features of {feature_set.name}", str(error), "Leave the recording out"
-            ) from error
-        rest.append(rest_magnitude_ms2(batch.signals))
-        ends.append(batch.t_end_ns)
-        motions.append(motion(batch))
-    X = np.concatenate(rows)
+    batches = [b for b in iter_windows(recording.block, shape, sos=sos, closing=True) if len(b)]
+    try:
+        X = np.concatenate([np.empty((0, len(feature_set.NAMES))), *map(feature_set.extract, batches)])
+    except ValueError as error:
+        raise DataError(
+            recording.name, f"give features of {feature_set.name}", str(error), "Leave the recording out"
+        ) from error
     if len(X):
-        check_units(recording, np.concatenate(rest))
+        check_units(recording, np.concatenate([rest_magnitude_ms2(batch.signals) for batch in batches]))
         check_rate(recording, shape.rate_hz, feature_set)
-    return _Rows(X, np.concatenate(ends), joined(motions))
+    return _Rows(X, shown(batches, shape))
 
 
 def _used(recording: Recording, n_windows: int) -> UsedRecording:
@@ -216,18 +216,6 @@ def _used(recording: Recording, n_windows: int) -> UsedRecording:
         rate_hz=measured_rate_hz(block.t_ns),
         n_windows=n_windows,
     )
-
-
-def _window_batches(block: SampleBlock, shape: WindowShape, sos: FloatArray | None) -> Iterator[WindowBatch]:
-    """As `cut_windows`, a segment at a time and without stacking them: overlapping windows stay views."""
-    if not len(block):
-        return
-    _, chunks = resample(ResamplerState(), block, rate_hz=shape.rate_hz, settings=StreamSettings())
-    state = CutterState()
-    for chunk in chunks:
-        state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
-        if len(batch):
-            yield batch
 
 
 def _check_rates(used: Sequence[UsedRecording]) -> None:

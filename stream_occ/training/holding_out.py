@@ -42,7 +42,9 @@ def hold_out(
     """Scores of held-out windows, and the threshold by them (None for rule `detector`)."""
     from stream_occ.detectors.calibration import quantile_threshold
 
-    unit, fold, guard = _folds(data, config)
+    is_item = ~data.shown.is_closing
+    unit, fold, guard = _folds(data.items(), config)
+    fold = fold[np.maximum(np.cumsum(is_item) - 1, 0)]  # a window off the hop is held out with the one before it
     if unit != "people":
         notes.append(
             "one person: the threshold comes from other minutes of the same recordings, and says nothing of other "
@@ -53,19 +55,19 @@ def hold_out(
     for number in range(n_folds):
         out = fold == number
         stage = f"Holding out {unit}, {number + 1} of {n_folds}"
-        rows = ~out & ~_near(out, guard)
+        rows = ~out & ~_near(out, guard) & is_item
         scaler, detector = fitting.fit(data.X[rows], config, stage, progress, notes, fitting.people_of(data, rows))
         scores[out] = detector.to_scorer().score(scaler.transform(data.X[out]))
         own_threshold[out] = detector.score_threshold_
-    activities = tuple(data.activities())
+    own, activities = scores[is_item], tuple(data.items().activities())
     if config.threshold.rule == "detector":
-        return Evidence(unit, n_folds, scores, scores > own_threshold, activities), None
+        return Evidence(unit, n_folds, own, own > own_threshold[is_item], activities), None
     claimed = None
     if config.threshold.rule == "budget":
         threshold, claimed = _within_budget(data, config, scores, notes)
     else:
-        threshold = quantile_threshold(scores, config.threshold.reject_share)
-    return Evidence(unit, n_folds, scores, scores > threshold, activities, claimed), threshold
+        threshold = quantile_threshold(own, config.threshold.reject_share)
+    return Evidence(unit, n_folds, own, own > threshold, activities, claimed), threshold
 
 
 def _within_budget(
@@ -108,9 +110,9 @@ def watched_recordings(data: TrainingData, scores: FloatArray, window_s: float) 
     watched, hours = [], HoursOfPeople()
     for number in np.unique(data.recording).tolist():
         rows = np.flatnonzero(data.recording == number)
-        person, t_end_ns = data.recordings[number].person, data.t_end_ns[rows]
-        added = hours.add(person, t_end_ns, window_s)
-        watched.append(Watched(person, scores[rows], t_end_ns, data.motion.take(rows), added))
+        person, shown = data.recordings[number].person, data.shown.take(rows)
+        added = hours.add(person, shown.t_end_ns, window_s)
+        watched.append(Watched(person, scores[rows], shown, added))
     return watched
 
 

@@ -17,19 +17,19 @@ import pytest
 
 from simulators.publisher import Publisher
 from simulators.replay import replay
-from stream_occ.alarm_budget import Watched, raised_ns
+from stream_occ.alarm_budget import raised_ns
 from stream_occ.artifacts import load_model, save_model
 from stream_occ.codecs import load_codec
 from stream_occ.datasets import open_dataset
-from stream_occ.events import EventPolicy, finish
-from stream_occ.motion import motion
+from stream_occ.evaluation.alarms import watched
+from stream_occ.evaluation.extraction import FrontEnd, extract_trial
+from stream_occ.events import Command, EventPolicy, command, finish
 from stream_occ.mqtt import MqttOptions
-from stream_occ.pipeline import Pipeline
-from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import Recording, SampleBlock
+from stream_occ.pipeline import Pipeline, PipelineState
+from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, train
-from stream_occ.windowing import CutterState, WindowBatch, WindowShape, closing_window, cut_windows, push_chunk
+from stream_occ.windowing import WindowBatch, WindowShape, concatenate, cut_windows, iter_windows
 from tests.integration.broker import Broker
 from tests.integration.detector import Detector, Watcher, wait_until
 
@@ -99,23 +99,9 @@ def cut(model: Model, block: SampleBlock) -> WindowBatch:
 def offline_scores_and_ends(model: Model, block: SampleBlock) -> list[float]:
     """Scores of the offline path, and of the window that ends each segment where it is flagged, in order of time."""
     shape = WindowShape.of(rate_hz=model.rate_hz, window_s=model.window_s, hop_s=model.hop_s)
-    _, chunks = resample(ResamplerState(), block, rate_hz=model.rate_hz, settings=StreamSettings())
-    cutter, scores = CutterState(), []
-
-    def close() -> None:
-        batch = closing_window(cutter, device_id=block.device_id, shape=shape)
-        if len(batch):
-            found = model.score_features(model.feature_set.extract(batch)).tolist()
-            scores.extend(score for score in found if score > model.threshold)
-
-    for chunk in chunks:
-        if chunk.starts_segment:
-            close()
-        cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=shape, sos=model.sos)
-        if len(batch):
-            scores.extend(model.score_features(model.feature_set.extract(batch)).tolist())
-    close()
-    return scores
+    batch = concatenate(list(iter_windows(block, shape, sos=model.sos, closing=True)), shape)
+    scores = model.score_features(model.feature_set.extract(batch)).tolist()
+    return [s for s, is_end in zip(scores, batch.closes.tolist(), strict=True) if not is_end or s > model.threshold]
 
 
 def pushed_scores(model: Model, block: SampleBlock, sizes: tuple[int, ...]) -> list[float]:
@@ -167,25 +153,70 @@ def test_devices_beside_each_other_get_the_scores_they_get_alone(model_path: Pat
         assert found[name] == offline_scores(model, recording.block), recording.name
 
 
+def twice(recording: Recording, *, is_broken: bool) -> Recording:
+    """The recording, a pause of ten minutes, and the recording again, its gyroscope stuck for ten seconds there.
+
+    7 samples short, so that the last whole hop is not the end.
+    """
+    block = recording.block
+    gyr, start = block.gyr_rads[:-7].copy(), len(block) // 3
+    if is_broken:
+        gyr[start : start + 500] = gyr[start]
+    shift_ns = int(block.t_ns[-1] - block.t_ns[0]) + 600 * NS_PER_S
+    joined = SampleBlock(
+        block.device_id,
+        np.concatenate([block.t_ns[:-7], block.t_ns[:-7] + shift_ns]),
+        np.concatenate([block.acc_ms2[:-7]] * 2),
+        np.concatenate([block.gyr_rads[:-7], gyr]),
+    )
+    return replace(recording, block=joined)
+
+
+def pipeline_raises(model: Model, block: SampleBlock, policy: EventPolicy) -> list[int]:
+    """Instants at which the service's step enters `pending`, the stream's end looked at as silence makes it do.
+
+    Somebody ends each alarm when it begins: no message holds more than one window.
+    """
+    pipeline, state, name = Pipeline(model, policy=policy), PipelineState(), block.device_id
+    cuts = range(0, len(block), 10)
+    messages = [
+        SampleBlock(name, block.t_ns[i : i + 10], block.acc_ms2[i : i + 10], block.gyr_rads[i : i + 10]) for i in cuts
+    ]
+    alerts = []
+    for s, blocks in ((0, []), (5, []), (10, []), *((15, [one]) for one in messages), (20, [])):
+        state, _, changes = pipeline.step(state, blocks, now_ns=s * NS_PER_S)
+        alerts += changes
+        for alarm in [alert for alert in changes if alert.state == "alarm"][-1:]:
+            device = state.devices[name]
+            events = command(device.events, Command("cancel", "", alarm.t_ns), policy)[0]
+            state = replace(state, devices={name: replace(device, events=events)})
+    alerts += finish(state.devices[name].events, policy)[1]
+    return [alert.t_ns for alert in alerts if alert.state == "pending" and "again" not in alert.reasons]
+
+
 @pytest.mark.parametrize("policy", [EventPolicy(), EventPolicy(k=2, n=3, check=False, countdown_s=600.0)])
 def test_evaluation_raises_the_alarms_of_the_pipeline(
     model_path: Path, recordings: list[Recording], policy: EventPolicy
 ) -> None:
-    """The same instants from evaluation's engine as from `Pipeline.step`, at the median score and below all scores."""
+    """The same instants from evaluation's engine as from `Pipeline.step`: windows that end a segment off the hop, and a
+    stuck sensor, included; at the median score, the highest but one, and below all."""
     model = load_model(model_path)
-    for recording in recordings:
-        scores = np.array(offline_scores(model, recording.block))
-        batch = cut(model, recording.block)
-        watched = Watched("4", scores, batch.t_end_ns, motion(batch), 1.0)
-        for threshold in (float(np.median(scores)), float(scores.min()) - 1.0):
-            pipeline = Pipeline(replace(model, threshold=threshold), policy=policy)
-            state, _, alerts = pipeline.step(pipeline.initial(), [recording.block], now_ns=0)
-            alerts += finish(state.devices[recording.block.device_id].events, policy)[1]
-            expected = [alert.t_ns for alert in alerts if alert.state == "pending" and "again" not in alert.reasons]
-            raised = raised_ns(watched, threshold, policy)
-            assert raised == expected, recording.name
+    front_end = FrontEnd(model.feature_set.name, model.rate_hz, model.window_s, model.hop_s)
+    n_closing = n_faulty = 0
+    for recording, is_broken in itertools.product(recordings, (False, True)):
+        played = twice(recording, is_broken=is_broken)
+        trial = extract_trial(played, front_end)
+        scores = model.score_features(trial.X)
+        seen = watched(trial, scores)
+        n_closing, n_faulty = n_closing + trial.shown.is_closing.sum(), n_faulty + trial.shown.is_faulty.sum()
+        for threshold in (float(np.median(scores)), float(np.sort(scores)[-2]), float(scores.min()) - 1.0):
+            expected = pipeline_raises(replace(model, threshold=threshold), played.block, policy)
+            raised = raised_ns(seen, threshold, policy)
+            assert raised == expected, (recording.name, is_broken)
         if not policy.check:  # all windows flagged: the second one is the second of three
-            assert raised == [batch.t_end_ns[1]]
+            assert raised[0] == trial.shown.t_end_ns[1]
+    assert n_closing >= 6
+    assert n_faulty >= 20
 
 
 @pytest.mark.broker

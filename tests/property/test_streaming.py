@@ -110,7 +110,7 @@ def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
 
 def timeless(state):
     """The state without the instants at which samples came."""
-    untimed = {"seen_ns": None, "lag_ns": None, "clock": ClockState()}
+    untimed = {"seen_ns": None, "clock": ClockState()}
     return PipelineState({name: replace(device, **untimed) for name, device in state.devices.items()})
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from stream_occ.evaluation.protocol import ScoreWindows, Trial, Windows
 from stream_occ.motion import Motion
+from stream_occ.watching import Shown
 
 HOP_NS = 500_000_000
 
@@ -30,6 +31,7 @@ def lying(n, first=0):
 def trial(subject, name, X, *, is_fall=False, overlaps=None, fall_ns=None, duration_s=60.0, motion=None):
     """A trial whose windows end at 5.0, 5.5, ... s."""
     X = np.asarray(X, dtype=float).reshape(-1, 2)
+    none = np.zeros(X.shape[0], dtype=bool)
     t_end_ns = 5_000_000_000 + HOP_NS * np.arange(X.shape[0], dtype=np.int64)
     if is_fall and fall_ns is None:
         fall_ns = (5_000_000_000, 5_000_000_000)
@@ -42,9 +44,8 @@ def trial(subject, name, X, *, is_fall=False, overlaps=None, fall_ns=None, durat
         fall_ns,
         X,
         np.abs(X).max(axis=1, initial=0.0),
-        t_end_ns,
         overlaps,
-        moving(X.shape[0]) if motion is None else motion,
+        Shown(t_end_ns, moving(X.shape[0]) if motion is None else motion, none, none),
     )
 
 

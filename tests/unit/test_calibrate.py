@@ -27,6 +27,7 @@ from stream_occ.evaluation.budget import Evidence, may_overlap
 from stream_occ.events import Command, EventPolicy, EventState, Observation, command, finish, push
 from stream_occ.motion import Motion
 from stream_occ.samples import NS_PER_S, Decision
+from stream_occ.watching import Shown
 
 POLICY = EventPolicy(check=False, countdown_s=1.0, merge_s=0.5)  # at once, and soon over
 UP, DOWN = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)
@@ -36,15 +37,17 @@ def half(i):
     return i * NS_PER_S // 2
 
 
-def watched(values, *, person="p", hours=1.0, hop_s=0.5, still=None):
-    """Upright and moving, lying where still."""
+def watched(values, *, person="p", hours=1.0, hop_s=0.5, still=None, closing=(), faulty=()):
+    """Upright and moving, lying where still; closing, faulty: numbers of windows."""
     scores = np.array(values, dtype=float)
     is_still = np.array([False] * scores.size if still is None else still, dtype=bool)
     t_end_ns = (np.arange(scores.size) * hop_s * NS_PER_S).astype(np.int64)
     spread, none = np.where(is_still, 0.0, 1.0), np.zeros(scores.size, dtype=bool)
     before = np.tile(UP, (scores.size, 1))
     after = np.where(is_still[:, None], DOWN, UP)
-    return Watched(person, scores, t_end_ns, Motion(spread, spread, before, after, none, none), hours)
+    motion = Motion(spread, spread, before, after, none, none)
+    is_closing, is_faulty = (np.isin(np.arange(scores.size), numbers) for numbers in (closing, faulty))
+    return Watched(person, scores, Shown(t_end_ns, motion, is_closing, is_faulty), hours)
 
 
 def poisson_cdf(n, mean):
@@ -121,6 +124,23 @@ def test_a_score_at_the_threshold_is_not_flagged():
     assert raised_ns(watched([5, 5, 5]), 5.0, POLICY) == []
 
 
+def test_window_that_ends_a_segment_counts_where_it_is_flagged_alone():
+    """It raises as any other; unflagged it is not there, and pushes none out of the last three."""
+    two_of_three = replace(POLICY, k=2, n=3)
+    assert raised_ns(watched([0, 0, 9], closing=[2]), 5.0, POLICY) == [half(2)]
+    assert raised_ns(watched([9, 0, 0, 9]), 5.0, two_of_three) == []
+    assert raised_ns(watched([9, 0, 0, 9], closing=[2]), 5.0, two_of_three) == [half(3)]
+
+
+def test_window_with_a_fault_of_the_sensor_is_flagged_or_nothing():
+    """After a burst, ten seconds that only broken windows show are no recovery; a flagged one is believed."""
+    policy = EventPolicy(check_s=5.0)
+    quiet = [9, *[0] * 40]
+    assert raised_ns(watched(quiet), 5.0, policy) == []  # moves on, upright
+    assert len(raised_ns(watched(quiet, faulty=range(1, 41)), 5.0, policy)) == 1
+    assert raised_ns(watched([0, 9], faulty=[1]), 5.0, POLICY) == [half(1)]
+
+
 @given(
     st.lists(st.sampled_from([0, 0, 0, 9]), max_size=80),
     st.lists(st.booleans(), min_size=80, max_size=80),
@@ -131,9 +151,9 @@ def test_skipping_rest_changes_no_alarm(values, still, hop_s, policy):
     """As the engine run over every window, with an alarm taken back where it begins."""
     one = watched(values, hop_s=hop_s, still=still[: len(values)])
     state, expected = EventState(), []
-    for i in range(len(values)):
+    for i, t_ns in enumerate(one.shown.t_end_ns.tolist()):
         is_still = still[i]
-        decision = Decision("p", int(one.t_end_ns[i]), one.scores[i], 6.5, "outlier" if values[i] else "normal", "")
+        decision = Decision("p", t_ns, one.scores[i], 6.5, "outlier" if values[i] else "normal", "")
         seen = Observation(decision, "p", decision.t_end_ns, is_still, False, UP, DOWN if is_still else UP)
         state, told = push(state, seen, policy)
         expected += [alert.t_ns for alert in told if alert.state == "pending"]

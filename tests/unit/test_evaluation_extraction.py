@@ -25,15 +25,20 @@ def recording(seconds, *, is_fall=False, interval_s=None, peak_at_s=None, start_
 
 
 def test_features_are_those_of_the_streams_own_windows():
-    """A trial's rows are the features of the windows that cut_windows makes with the feature set's filter."""
+    """A trial's items are the features of the windows that cut_windows makes with the feature set's filter.
+
+    6.2 s, windows of 2 s every .5 s: nine of them, and one that ends with the last sample, at 6.18 s.
+    """
     from scipy.signal import butter
 
-    rec = recording(6.0)
+    rec = recording(6.2)
     trial = extract_trial(rec, FRONT_END)
+    assert trial.is_item.tolist() == [True] * 9 + [False]
+    assert trial.shown.t_end_ns[-1] == rec.block.t_ns[-1]
     batch = cut_windows(rec.block, rate_hz=50.0, window_s=2.0, hop_s=0.5, sos=butter(1, 20.0, fs=50.0, output="sos"))
-    np.testing.assert_allclose(trial.X, features.load("khan31r").extract(batch), rtol=1e-9, atol=1e-12)
-    assert trial.duration_s == pytest.approx(5.98)
-    np.testing.assert_array_equal(trial.t_end_ns, batch.t_start_ns + round(1.98 * NS_PER_S))
+    np.testing.assert_allclose(trial.X[trial.is_item], features.load("khan31r").extract(batch), rtol=1e-9, atol=1e-12)
+    assert trial.duration_s == pytest.approx(6.18)
+    np.testing.assert_array_equal(trial.shown.t_end_ns[:-1], batch.t_start_ns + round(1.98 * NS_PER_S))
     assert (trial.activity, trial.placement) == ("A", "wrist")
 
 
@@ -42,13 +47,13 @@ def test_recording_shorter_than_a_window_is_unscored():
     trial = extract_trial(recording(1.5, is_fall=True), FRONT_END)
     assert len(trial) == 0
     assert trial.X.shape == (0, 31)
-    assert trial.peak_acc_ms2.size == trial.overlaps_fall.size == trial.t_end_ns.size == 0
+    assert trial.peak_acc_ms2.size == trial.overlaps_fall.size == trial.shown.t_end_ns.size == 0
 
 
 def test_windows_that_overlap_the_annotated_fall_are_falls():
     """Fall from 4.0 to 4.5 s: windows of 2 s starting 2.5 to 4.5 s overlap it; that ending at 3.98 s does not."""
     trial = extract_trial(recording(8.0, is_fall=True, interval_s=(4.0, 4.5)), FRONT_END)
-    start_s = (trial.t_end_ns / NS_PER_S - 1.98 - 100.0).round(2)
+    start_s = (trial.shown.t_end_ns / NS_PER_S - 1.98 - 100.0).round(2)
     assert start_s[trial.overlaps_fall].tolist() == [2.5, 3.0, 3.5, 4.0, 4.5]
     assert trial.fall_ns == (104 * NS_PER_S, 104_500_000_000)
 
@@ -70,7 +75,7 @@ def test_normal_recording_has_no_fall():
 def test_peak_is_that_of_the_recorded_samples_in_the_window():
     """The 41 m/s2 sample at 3.0 s is seen unfiltered by the windows that hold it, and by no other."""
     trial = extract_trial(recording(6.0, peak_at_s=3.0), FRONT_END)
-    holds = (trial.t_end_ns >= 103 * NS_PER_S) & (trial.t_end_ns - round(1.98 * NS_PER_S) <= 103 * NS_PER_S)
+    holds = (trial.shown.t_end_ns >= 103 * NS_PER_S) & (trial.shown.t_end_ns - round(1.98 * NS_PER_S) <= 103 * NS_PER_S)
     np.testing.assert_allclose(trial.peak_acc_ms2[holds], 41.0)
     assert (trial.peak_acc_ms2[~holds] < 20).all()
 

@@ -279,21 +279,26 @@ def test_burst_that_comes_later_than_live_within_s_is_history():
 
 
 def test_clock_that_is_a_day_behind_makes_no_history_of_a_fall():
-    """After a minute of samples that come as they are made, the device's own clock is what is late or not."""
+    """After two minutes of samples that come as they are made, the device's own clock is what is late or not."""
     pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(k=1, n=1))
     state, day_ns = pipeline.initial(), 86_400 * S
-    for second in range(62):
+    for second in range(122):
         state, _, _ = pipeline.step(state, [worn("a", n=50, start_ms=1000 * second)], day_ns + second * S)
-    _, _, told = pipeline.step(state, [worn("a", acc_x=7.0, n=5, start_ms=62_000)], day_ns + 62 * S)
+    _, _, told = pipeline.step(state, [worn("a", acc_x=7.0, n=5, start_ms=122_000)], day_ns + 122 * S)
     assert [(a.state, a.reasons) for a in told] == [("suspected", ("k_of_n",))]
+    late_ns = day_ns + (122 + 3700) * S  # and what that clock stamped an hour ago is history
+    _, _, told = pipeline.step(state, [worn("a", acc_x=7.0, n=5, start_ms=122_000)], late_ns)
+    assert [a.state for a in told] == ["suspected", "expired"]
 
 
-def test_backlog_that_is_worked_off_is_history_however_long_that_takes():
-    """A day late and ten times as fast as it was recorded: for two minutes each burst is history."""
+@pytest.mark.parametrize("percent", [90, 105, 150, 1000])
+def test_backlog_that_is_worked_off_is_history_however_long_that_takes(percent):
+    """A day late and at another pace than it was recorded at: for ten minutes each burst is history."""
     pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(k=1, n=1))
     state, day_ns, told = pipeline.initial(), 86_400 * S, []
-    for second in range(120):
-        block = worn("a", n=500, start_ms=10_000 * second, acc_x=7.0 if second % 10 == 9 else 0.0)
+    for second in range(600):
+        ms = 10 * percent
+        block = worn("a", n=ms // 20, start_ms=ms * second, acc_x=7.0 if second % 60 == 59 else 0.0)
         state, _, changes = pipeline.step(state, [block], day_ns + second * S)
         told += changes
     assert {a.state for a in told} == {"suspected", "expired"}
@@ -327,11 +332,11 @@ def test_wearer_who_lies_still_after_the_fall_is_seen():
         b"",
         b"{}",
         b"[1",
-        b'{"format_version":4,"state":{"class":"os.system","fields":{}}}',
+        b'{"format_version":5,"state":{"class":"os.system","fields":{}}}',
         b"\xff",
         b"[" * 100_000,
-        b'{"format_version":4,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
-        b'{"format_version":4,"state":3}',
+        b'{"format_version":5,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
+        b'{"format_version":5,"state":3}',
     ],
 )
 def test_foreign_checkpoint_is_refused_in_one_line(data):
@@ -343,5 +348,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 4; got 2"):
+    with pytest.raises(DataError, match="format version 5; got 2"):
         load_state(b'{"format_version":2}')
