@@ -7,6 +7,7 @@ leaves a number behind and nothing else.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,6 +29,10 @@ from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.intake")
 
+PROBATION_S = 10.0  # of silence: then a device of which no window was ever scored may lose its place
+FULL_FOR_S = (
+    1.0  # a table without an idle device is not searched again so soon: a flood must not cost a search a message
+)
 AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it, and a reading is scaled
 
 
@@ -93,6 +98,7 @@ class Intake:
         self.refused: Counter[str] = Counter()
         self.n_messages = 0
         self.forgotten: list[str] = []
+        self._full_until_s = -math.inf
         self._inputs = [_Input.of(entry) for entry in config.inputs]
         self._topics = topics
         self._limits = config.limits
@@ -116,6 +122,8 @@ class Intake:
         if self._allowed and device_id not in self._allowed:
             return self._refuse("device_not_listed", message, None, now_s)
         record = self._known(device_id, entry, now_s)
+        if record is None and now_s < self._full_until_s:
+            return self._refuse("device_limit", message, None, now_s)
         blocks: Sequence[SampleBlock | SensorBlock] = []
         reason, detail = self._check(message), ""
         if reason is None:
@@ -258,15 +266,24 @@ class Intake:
         return record
 
     def _make_room(self, now_s: float) -> bool:
-        """At the limit, a device that never sent anything usable gives its place to one that does."""
+        """At the limit, the idle device that was silent for longest gives its place to one that sends usable data."""
         self.forget_idle(now_s)
-        if len(self.devices) >= self._limits.max_devices:
-            names = (name for name, known in self.devices.items() if known.data_s is None and known.open_alert is None)
-            useless = next(names, None)
-            if useless is None:
-                return False
-            self._forget(useless)
+        if len(self.devices) < self._limits.max_devices:
+            return True
+        idle = [(record.heard_s, name) for name, record in self.devices.items() if self._is_idle(record, now_s)]
+        if not idle:
+            self._full_until_s = now_s + FULL_FOR_S
+            return False
+        self._forget(min(idle)[1])
         return True
+
+    def _is_idle(self, record: DeviceRecord, now_s: float) -> bool:
+        """True where others may have its place: it never sent anything usable, or has been silent for long enough."""
+        if record.open_alert is not None:
+            return False
+        if record.n_decided == 0:
+            return record.data_s is None or now_s - record.heard_s > PROBATION_S
+        return now_s - record.heard_s > self._limits.idle_device_after_s
 
     def _forget(self, device_id: str) -> None:
         del self.devices[device_id]

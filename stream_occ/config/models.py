@@ -230,6 +230,7 @@ class LimitsConfig(Section):
     queue_bytes: int = Field(default=64 * 1024 * 1024, ge=65_536, le=2**32)
     max_payload_bytes: int = Field(default=1024 * 1024, ge=256, le=4 * 1024 * 1024)
     forget_device_after_s: Seconds = 86_400.0
+    idle_device_after_s: Seconds = 3600.0
     max_command_age_s: Seconds = 300.0
 
 
