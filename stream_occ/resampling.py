@@ -4,7 +4,8 @@ Every rule speaks of single samples in the order in which they come, so that any
 gives the same grid, bit for bit, and only differences of stamps enter: shifting a stream in time changes nothing.
 
 1. Order. A sample waits until the newest stamp seen is `reorder_s` ahead of it; one that comes later than that is
-   refused and counted `late`; of equal stamps the first is kept, the rest are counted `duplicate`.
+   refused and counted `late`; of equal stamps the first is kept, the rest are counted `duplicate`, and so is a late
+   sample that is one of the last SEEN_SAMPLES, stamp and values: it was sent twice.
 2. Clock. After `CLOCK_RESET_SAMPLES` late samples in a row the device's clock has been set back: a new segment starts.
 3. Gap. Two samples more than `gap_s` apart end a segment; a shorter hole is interpolated and its grid points counted.
 4. Grid. Sample k of a segment lies at its first stamp + round(k 1e9 / rate_hz) ns; its value is on the straight line
@@ -13,6 +14,7 @@ gives the same grid, bit for bit, and only differences of stamps enter: shifting
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -22,6 +24,7 @@ import numpy as np
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock
 
 CLOCK_RESET_SAMPLES = 25  # half a second at 50 Hz: longer than any burst of stragglers in the recorded sets
+SEEN_SAMPLES = 1024  # 20 s at 50 Hz: twice as long as any message of a device here, and 8 kB of its state
 RATE_STAMPS = 65  # the measured rate is that of the last 64 intervals
 HOLE_STEPS = 2  # a hole is an interval of more than two grid steps: at least one grid point has no sample near it
 
@@ -56,6 +59,7 @@ class StreamCounters:
     interpolated: int = 0
 
 
+_MARK_WEIGHTS: IntArray = np.array([3, 5, 7, 11, 13, 17], dtype=np.int64) * 0x1000_0001_0000_0F  # odd
 _NO_T: IntArray = np.empty(0, dtype=np.int64)
 _NO_V: FloatArray = np.empty((0, 6))
 
@@ -63,7 +67,8 @@ _NO_V: FloatArray = np.empty((0, 6))
 @dataclass(frozen=True, slots=True, eq=False)
 class ResamplerState:
     """Where a device's stream stands. max_t_ns: newest stamp of this clock; last_*: newest released sample;
-    anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released."""
+    anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released; seen:
+    `_marks` of the last SEEN_SAMPLES samples, doubles left out."""
 
     max_t_ns: int | None = None
     late_run: int = 0
@@ -74,6 +79,7 @@ class ResamplerState:
     anchor_t_ns: int = 0
     n_grid: int = 0
     recent_t_ns: IntArray = field(default_factory=lambda: _NO_T)
+    seen: IntArray = field(default_factory=lambda: _NO_T)
     counters: StreamCounters = StreamCounters()
 
     @property
@@ -111,7 +117,8 @@ def resample(
     chunks: list[GridChunk] = []
     values = np.hstack([block.acc_ms2, block.gyr_rads])
     n_before = state.counters.n_samples
-    for part, resets in _admit(state, block.t_ns, settings.reorder_ns):
+    parts, seen = _admit(state, block.t_ns, _marks(block.t_ns, values), settings.reorder_ns)
+    for part, resets in parts:
         if resets:
             state = _reset_clock(state, rate_hz, settings, chunks)
         t_ns, late, duplicate, late_run = part.t_ns, part.late, part.duplicate, part.late_run
@@ -126,7 +133,13 @@ def resample(
         )
         state = _interpolate(state, released_t, released, rate_hz, settings, chunks)
     counters = replace(state.counters, n_samples=n_before + len(block))
-    return replace(state, counters=counters), chunks
+    return replace(state, counters=counters, seen=seen), chunks
+
+
+def _marks(t_ns: IntArray, values: FloatArray) -> IntArray:
+    """A number (n,) for each sample (n, 6) that only the same stamp and values have; integers, so in any order."""
+    bits: IntArray = np.ascontiguousarray(values).view(np.int64) @ _MARK_WEIGHTS
+    return bits + t_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,39 +154,68 @@ class _Part:
     late_run: int
 
 
-def _admit(state: ResamplerState, t_ns: IntArray, reorder_ns: int) -> Iterator[tuple[_Part, bool]]:
-    """The block's rows sorted into kept, late and duplicate; a second part begins where the clock was set back."""
+def _admit(
+    state: ResamplerState, t_ns: IntArray, marks: IntArray, reorder_ns: int
+) -> tuple[list[tuple[_Part, bool]], IntArray]:
+    """The block's rows sorted into kept, late and duplicate; a second part begins where the clock was set back.
+
+    Beside them the marks of the last samples.
+    """
     if t_ns.size == 0:
-        return
+        return [], state.seen
     before = np.empty_like(t_ns)  # the newest stamp before each row
     before[0] = t_ns[0] - 1 - reorder_ns if state.max_t_ns is None else state.max_t_ns
     before[1:] = np.maximum(np.maximum.accumulate(t_ns[:-1]), before[0])
     if bool(np.all(t_ns > before - reorder_ns)):
-        yield _Part(slice(0, t_ns.size), t_ns, np.ones(t_ns.size, dtype=np.bool_), 0, 0, 0), False
-        return
-    yield from _admit_one_by_one(int(before[0]), state.late_run, t_ns, reorder_ns)
+        part = _Part(slice(0, t_ns.size), t_ns, np.ones(t_ns.size, dtype=np.bool_), 0, 0, 0)
+        return [(part, False)], np.concatenate([state.seen, marks])[-SEEN_SAMPLES:]
+    seen = _Seen(state.seen)
+    parts = list(_admit_one_by_one(int(before[0]), state.late_run, t_ns, marks, seen, reorder_ns))
+    return parts, np.array(seen.last, dtype=np.int64)
 
 
-def _admit_one_by_one(newest: int, late_run: int, t_ns: IntArray, reorder_ns: int) -> Iterator[tuple[_Part, bool]]:
+class _Seen:
+    """The last SEEN_SAMPLES marks."""
+
+    def __init__(self, marks: IntArray) -> None:
+        self.last = deque(marks.tolist(), SEEN_SAMPLES)
+        self._n = Counter(self.last)
+
+    def __contains__(self, mark: int) -> bool:
+        return self._n[mark] > 0
+
+    def add(self, mark: int) -> None:
+        if len(self.last) == SEEN_SAMPLES:
+            self._n[self.last[0]] -= 1
+        self.last.append(mark)
+        self._n[mark] += 1
+
+
+def _admit_one_by_one(
+    newest: int, late_run: int, t_ns: IntArray, marks: IntArray, seen: _Seen, reorder_ns: int
+) -> Iterator[tuple[_Part, bool]]:
     """As `_admit`, row by row: only blocks with a late or doubled stamp come here."""
     start, late, duplicate, resets = 0, 0, 0, False
     kept = np.zeros(t_ns.size, dtype=np.bool_)
-    for i, t in enumerate(t_ns.tolist()):
-        if t > newest - reorder_ns:
+    for i, (t, mark) in enumerate(zip(t_ns.tolist(), marks.tolist(), strict=True)):
+        is_late = t <= newest - reorder_ns
+        if is_late and (t == newest or mark in seen):  # the first without a reorder buffer alone
+            duplicate += 1
+            continue
+        seen.add(mark)
+        if not is_late:
             kept[i] = True
             late_run = 0
             newest = max(newest, t)
-        elif t == newest:  # only without a reorder buffer: with one, doubles are met when it is sorted
-            duplicate += 1
-        else:
-            late_run += 1
-            if late_run < CLOCK_RESET_SAMPLES:
-                late += 1
-                continue
-            yield _Part(slice(start, i), t_ns[start:i], kept[start:i], late, duplicate, 0), resets
-            start, late, duplicate, resets, late_run = i, 0, 0, True, 0
-            kept[i] = True
-            newest = t
+            continue
+        late_run += 1
+        if late_run < CLOCK_RESET_SAMPLES:
+            late += 1
+            continue
+        yield _Part(slice(start, i), t_ns[start:i], kept[start:i], late, duplicate, 0), resets
+        start, late, duplicate, resets, late_run = i, 0, 0, True, 0
+        kept[i] = True
+        newest = t
     yield _Part(slice(start, t_ns.size), t_ns[start:], kept[start:], late, duplicate, late_run), resets
 
 

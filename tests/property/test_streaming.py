@@ -1,6 +1,7 @@
 """Any cutting of a stream into messages and steps, any restart point: the same grid, windows, decisions, alerts."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -51,6 +52,28 @@ def test_resampler_equals_its_loop_twin_for_any_cutting(t_ns, points, rate_hz, s
         np.testing.assert_array_equal(made, wanted)
     assert {name: getattr(state.counters, name) for name in counted} == counted
     assert state.counters.n_samples == len(block)
+
+
+REPEATS = st.lists(st.tuples(st.integers(0, 160), st.integers(1, 80)), max_size=3)
+
+
+@given(stamps(), REPEATS, st.lists(st.integers(0, 400), max_size=8), SETTINGS)
+def test_stretches_sent_twice_are_told_as_the_loop_twin_does(t_ns, repeats, points, stream):
+    """Behind some sample the stretch before it comes again; of the last 40 samples it is known to be the same."""
+    whole, order = block_of(t_ns), np.arange(len(t_ns))
+    for behind, length in repeats:
+        at = min(behind, len(order))
+        order = np.concatenate([order[:at], order[max(0, at - length) : at], order[at:]])
+    values = np.hstack([whole.acc_ms2, whole.gyr_rads])[order]
+    block = SampleBlock("dev", whole.t_ns[order], values[:, :3], values[:, 3:])
+    options = {"rate_hz": 50.0, "gap_s": stream.gap_s, "reorder_s": stream.reorder_s, "remembered": 40}
+    expected, counted = resample_loop(block.t_ns, values, **options)
+    with patch("stream_occ.resampling.SEEN_SAMPLES", 40):
+        segments, state = grid_of(cut(block, points), 50.0, stream)
+    assert [anchor for anchor, _ in segments] == [anchor for anchor, _ in expected]
+    for (_, made), (_, wanted) in zip(segments, expected, strict=True):
+        np.testing.assert_array_equal(made, wanted)
+    assert {name: getattr(state.counters, name) for name in counted} == counted
 
 
 @given(stamps(), st.integers(-(10**18), 10**18), SETTINGS)

@@ -3,17 +3,20 @@
 import numpy as np
 
 
-def resample_loop(t_ns, values, *, rate_hz, gap_s, reorder_s, reset_after=25):
+def resample_loop(t_ns, values, *, rate_hz, gap_s, reorder_s, reset_after=25, remembered=1024):
     """Segments [(anchor_ns, grid values (n, 6))] and counters of a whole stream of samples."""
     gap_ns, reorder_ns = round(gap_s * 1e9), round(reorder_s * 1e9)
     counters = {"late": 0, "duplicate": 0, "clock_reset": 0, "gap": 0}
-    newest, late_run, waiting = None, 0, []
+    newest, late_run, waiting, seen = None, 0, [], []
     epochs = [[]]
     for t, v in zip([int(t) for t in t_ns], values, strict=True):
-        if newest is not None and t <= newest - reorder_ns:
-            if t == newest:
-                counters["duplicate"] += 1
-                continue
+        is_late = newest is not None and t <= newest - reorder_ns
+        sample = (t, *(float(x) for x in v))
+        if is_late and (t == newest or sample in seen[-remembered:]):
+            counters["duplicate"] += 1
+            continue
+        seen.append(sample)
+        if is_late:
             late_run += 1
             if late_run < reset_after:
                 counters["late"] += 1

@@ -97,6 +97,41 @@ def test_clock_set_back_starts_a_new_segment():
     assert anchors == [3_600_000, (CLOCK_RESET_SAMPLES - 1) * 20]
 
 
+@pytest.mark.parametrize("reorder_s", [0.0, 0.2])
+@pytest.mark.parametrize("n", [1, 24, 25, 100, 1024])
+def test_message_sent_twice_is_taken_once_however_long_it_is(n, reorder_s):
+    """Its second coming is n duplicates: neither late nor a clock that was set back, and the grid is the same."""
+    first, second = ramp(np.arange(n) * 20), ramp((n + np.arange(100)) * 20)
+    once, _ = run(first, second, reorder_s=reorder_s)
+    twice, state = run(first, first, second, reorder_s=reorder_s)
+    for a, b in zip(once, [c for c in twice if len(c.values)], strict=True):
+        np.testing.assert_array_equal(a.values, b.values)
+    assert (state.counters.duplicate, state.counters.late, state.counters.clock_reset) == (n, 0, 0)
+
+
+def test_older_message_sent_again_is_known_by_its_samples():
+    """100 samples, 100 more, the first 100 again, then on: nothing but 100 duplicates."""
+    parts = [ramp((np.arange(100) + 100 * i) * 20) for i in range(3)]
+    _, state = run(parts[0], parts[1], parts[0], parts[2])
+    assert (state.counters.duplicate, state.counters.late, state.counters.clock_reset) == (100, 0, 0)
+    assert (state.counters.gap, state.counters.interpolated) == (0, 0)
+
+
+def test_stragglers_sent_twice_are_no_clock_that_was_set_back():
+    """20 late samples, and the same 20 again: 20 late, 20 duplicates."""
+    stragglers = ramp(np.arange(20) * 20 + 7)
+    _, state = run(ramp(np.arange(100) * 20), stragglers, stragglers)
+    assert (state.counters.late, state.counters.duplicate, state.counters.clock_reset) == (20, 20, 0)
+
+
+def test_same_stamps_with_other_values_are_a_clock_that_was_set_back():
+    """A device that started anew at the same instant of its clock is heard again."""
+    before = ramp(np.arange(100) * 20)
+    after = SampleBlock("dev", before.t_ns, before.acc_ms2 + 1.0, before.gyr_rads)
+    _, state = run(before, after)
+    assert (state.counters.clock_reset, state.counters.late) == (1, CLOCK_RESET_SAMPLES - 1)
+
+
 def test_one_stray_stamp_from_the_future_does_not_deafen_the_device():
     """After a single sample an hour ahead the stream is taken up again within half a second of samples."""
     stray = np.concatenate([np.arange(50) * 20, [3_600_000], 1000 + np.arange(100) * 20])
