@@ -10,7 +10,7 @@ import numpy as np
 from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.samples import FloatArray
 from stream_occ.scoring._base import Scorer
-from stream_occ.scoring.explanation import explain
+from stream_occ.scoring.explanation import Explainer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +45,10 @@ class Model:
     scorer: Scorer
     threshold: float
     metadata: dict[str, Any] = field(default_factory=dict)
+    _explainer: Explainer = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_explainer", Explainer(self.scorer, self.feature_set.NAMES))
 
     @property
     def blindness(self) -> str:
@@ -65,4 +69,4 @@ class Model:
 
     def explain(self, x: FloatArray) -> tuple[tuple[str, float], ...]:
         """The features (name, robust z) in which an unscaled row x (d,) is furthest from its nearest normal rows."""
-        return explain(self.scaler.transform(x), self.scorer, self.feature_set.NAMES)
+        return self._explainer.explain(self.scaler.transform(x))

@@ -22,27 +22,38 @@ def known_rows(scorer: Scorer) -> FloatArray | None:
     return next((arrays[name] for name in _ROWS if name in arrays), None)
 
 
-def against_nearest(x: FloatArray, rows: FloatArray) -> FloatArray:
-    """Robust z (d,) of a row x (d,): from the median of the 5 nearest rows (n, d), over the spread of all rows.
+class Explainer:
+    """Robust z of rows against a scorer's nearest normal rows; the spread of all its rows is found once."""
 
-    The spread is 1.4826 times the median absolute deviation; the standard deviation where that is 0, 1 where both are.
-    """
+    def __init__(self, scorer: Scorer, names: Sequence[str]) -> None:
+        self._rows, self._names = known_rows(scorer), names
+        self._spread = np.empty(0) if self._rows is None else spread_of(self._rows)
+
+    def explain(self, x: FloatArray) -> tuple[tuple[str, float], ...]:
+        """The 5 features in which a scaled row x (d,) is furthest from its nearest normal rows, furthest first, with z.
+
+        Empty where the scorer keeps no rows.
+        """
+        if self._rows is None or not len(self._rows):
+            return ()
+        z = against_nearest(x, self._rows, self._spread)
+        return tuple((self._names[i], float(z[i])) for i in np.argsort(-np.abs(z), kind="stable")[:N_TOLD])
+
+
+def against_nearest(x: FloatArray, rows: FloatArray, spread: FloatArray) -> FloatArray:
+    """Robust z (d,) of a row x (d,): from the median of the 5 nearest rows (n, d), over the spread (d,) of all rows."""
     away = np.add.reduce((rows - x) ** 2, axis=1)
     nearest = rows[np.argsort(away, kind="stable")[:N_NEAREST]]
-    some = rows[:: -(-len(rows) // MAX_SCALE_ROWS)]
-    spread = NORMAL_MAD * np.median(np.abs(some - np.median(some, axis=0)), axis=0)
-    spread = np.where(spread > 0, spread, some.std(axis=0))
-    z: FloatArray = (x - np.median(nearest, axis=0)) / np.where(spread > 0, spread, 1.0)
+    z: FloatArray = (x - np.median(nearest, axis=0)) / spread
     return z
 
 
-def explain(x: FloatArray, scorer: Scorer, names: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """The 5 features in which a scaled row x (d,) is furthest from its nearest normal rows, furthest first, with z.
-
-    Empty where the scorer keeps no rows.
-    """
-    rows = known_rows(scorer)
-    if rows is None or not len(rows):
-        return ()
-    z = against_nearest(x, rows)
-    return tuple((names[i], float(z[i])) for i in np.argsort(-np.abs(z), kind="stable")[:N_TOLD])
+def spread_of(rows: FloatArray) -> FloatArray:
+    """1.4826 times the median absolute deviation of each column (d,); its standard deviation where that is 0, 1 where
+    both are."""
+    if not len(rows):
+        return np.ones(rows.shape[1])
+    some = rows[:: -(-len(rows) // MAX_SCALE_ROWS)]
+    spread = NORMAL_MAD * np.median(np.abs(some - np.median(some, axis=0)), axis=0)
+    spread = np.where(spread > 0, spread, some.std(axis=0))
+    return np.where(spread > 0, spread, 1.0)
