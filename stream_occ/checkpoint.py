@@ -15,6 +15,7 @@ import numpy as np
 
 from stream_occ.errors import DataError
 from stream_occ.events import EventState, OpenAlert
+from stream_occ.joining import JoinState, Track
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.quality import ClockState, HoldState, QualityState, RailState
 from stream_occ.resampling import ResamplerState, StreamCounters
@@ -40,6 +41,8 @@ _CLASSES: dict[str, type[Any]] = {
         RailState,
         ClockState,
         Decision,
+        JoinState,
+        Track,
     )
 }
 _DTYPES = frozenset({"<f8", "<i8"})

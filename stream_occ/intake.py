@@ -98,6 +98,7 @@ class Intake:
         self.refused: Counter[str] = Counter()
         self.n_messages = 0
         self.forgotten: list[str] = []
+        self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it
         self._full_until_s = -math.inf
         self._inputs = [_Input.of(entry) for entry in config.inputs]
         self._topics = topics
@@ -234,6 +235,7 @@ class Intake:
         if record.join is None and len(whole) == len(blocks):
             return whole
         record.join, joined, lost = join(record.join or JoinState(), blocks, self._join_settings)
+        self.held.update({block.device_id: record.join for block in blocks})
         for reason, n in lost.items():
             record.refused[reason] += n
             self.refused[reason] += n

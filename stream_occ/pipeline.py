@@ -23,6 +23,7 @@ from stream_occ.events import (
     push,
     tick,
 )
+from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
 from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_magnitude_ms2
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
@@ -47,7 +48,8 @@ MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
 class DeviceState:
     """All that is kept of one device. n_unscorable counts windows that got no verdict.
 
-    seen_ns: the end of the last window on the device's clock, and UTC when it was completed.
+    seen_ns: the end of the last window on the device's clock, and UTC when it was completed. join: what a device with a
+    stream for each sensor has sent and is no sample yet; whoever joins keeps it here.
     """
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
@@ -60,6 +62,7 @@ class DeviceState:
     n_unscorable: int = 0
     last: Decision | None = None
     seen_ns: tuple[int, int] | None = None
+    join: JoinState | None = None
 
     def clock_ns(self, now_ns: int) -> int:
         """What the device's clock shows at now_ns (UTC), by its last window; now_ns itself before there is one."""
@@ -100,6 +103,11 @@ class PipelineState:
     def without(self, device_id: str) -> PipelineState:
         """The state after forgetting a device."""
         return replace(self, devices={name: state for name, state in self.devices.items() if name != device_id})
+
+    def holding(self, parts: Mapping[str, JoinState]) -> PipelineState:
+        """The state that keeps what devices have sent of one sensor and not yet of the other."""
+        kept = {name: replace(self.devices.get(name, DeviceState()), join=join) for name, join in parts.items()}
+        return replace(self, devices={**self.devices, **kept}) if kept else self
 
     def at(self, now_ns: int, *, is_behind: bool) -> PipelineState:
         """The state at a step's UTC: where that went back, all instants of arrival go back with it."""

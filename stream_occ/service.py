@@ -22,6 +22,7 @@ from stream_occ.drift import DriftPolicy, DriftWatch
 from stream_occ.events import EventPolicy
 from stream_occ.inbox import Inbox, Link, Received, Token
 from stream_occ.intake import Intake
+from stream_occ.joining import JoinState
 from stream_occ.keeping import Keeper
 from stream_occ.messages import CountersMessage, Topics, instant
 from stream_occ.outbox import Outbox
@@ -108,6 +109,7 @@ class Service:
         self._forget_due_s = 0.0
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
+        self._held: dict[str, JoinState] = {}
         self._is_stalled = False
         self._numbered_due_s = 0.0
 
@@ -218,10 +220,13 @@ class Service:
     def _accept(self, message: Received, now_ns: int, now_s: float) -> list[SampleBlock]:
         """The message's samples, and a note that its device's state holds them."""
         blocks = self.intake.accept(message, now_ns=now_ns, now_s=now_s)
-        if message.token is not None and blocks:
+        names = {block.device_id for block in blocks} | self.intake.held.keys()
+        self._held |= self.intake.held
+        self.intake.held.clear()
+        if message.token is not None and names:
             self._seen.add(digest(message.topic, message.payload))
-        if blocks and (message.token is not None or any(block.number for block in blocks)):
-            self._keeper.touch(block.device_id for block in blocks)
+        if names and (message.token is not None or any(block.number for block in blocks)):
+            self._keeper.touch(names)
         return blocks
 
     def _known(self, blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
@@ -279,6 +284,8 @@ class Service:
 
     def _keep(self, now_ns: int, now_s: float, *, is_last: bool = False) -> None:
         """Has changes and what is due written down, then the messages behind it acknowledged."""
+        self._state = self._state.holding({n: join for n, join in self._held.items() if n in self.intake.devices})
+        self._held.clear()
         is_waiting = self._is_stalled or len(self._unacknowledged) > self._max_unacknowledged
         numbered = {name: record for name, record in self.intake.devices.items() if record.numbering.is_due}
         is_waiting |= bool(numbered) and now_s >= self._numbered_due_s
@@ -316,6 +323,7 @@ class Service:
             if record is None:
                 continue
             devices[device_id] = saved.resumed(self._pipeline.model.model_id)
+            record.join = devices[device_id].join
             record.waveform = None if saved.open_alert is None else self._keeper.waveform(saved.open_alert.alert_id)
             self._reporter.restore(device_id, record, devices[device_id])
         if devices:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.broker import Broker
 from tests.integration.detector import Detector, Watcher, wait_until
+from tests.senml_halves import half
 from tests.service_model import payload, tumbling, walking
 
 pytestmark = pytest.mark.broker
@@ -89,4 +90,27 @@ def test_event_outlives_a_broker_that_lost_it_while_the_receiver_was_away(
             for seq, alert_id in heard().items():
                 content = {"alert_id": alert_id, "seq": seq, "receiver": "ward"}
                 ward.send("stream_occ/w1/set/received", json.dumps(content).encode())
+        assert detector.stop() == 0
+
+
+def test_kill_between_the_halves_of_a_device_that_sends_its_sensors_apart_costs_nothing(
+    broker: Broker, model_file: Path, tmp_path: Path
+) -> None:
+    """The accelerometer's message is saved and acknowledged, the service killed, then the gyroscope's comes."""
+    t0_ns = time.time_ns() - 10 * N_SAMPLES * 20_000_000
+    entry = {"pattern": "wearables/{device}/imu", "codec": "senml"}
+    with (
+        Watcher(broker.port) as watcher,
+        Detector(tmp_path, broker.port, model_file, inputs=[entry], state={"save_interval_s": 0.5}) as detector,
+    ):
+        for i in range(10):
+            for kind in ("acc", "gyr"):
+                watcher.send("wearables/w1/imu", half(kind, N_SAMPLES, t0_ns=t0_ns, first=N_SAMPLES * i))
+                if i in (3, 6) and kind == "acc":
+                    time.sleep(1.5)
+                    kill(detector)
+                    detector.start()
+        topic = "stream_occ/w1/state"
+        wait_until(lambda: watcher.json(topic)["counters"].get("samples") == 10 * N_SAMPLES, "all samples")
+        assert set(watcher.json(topic)["counters"]) <= {"samples", "windows"}
         assert detector.stop() == 0
