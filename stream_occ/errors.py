@@ -39,6 +39,15 @@ class StreamOccError(Exception):
         return _unpickle, (type(self), self.args, self.__dict__)
 
 
+def visible(text: str) -> str:
+    r"""The text in one line, with whatever breaks lines, moves a cursor or turns writing round told as its code.
+
+    >>> visible("a\nb\x1b[2J \u202etxt.exe Änne")
+    'a\\nb\\x1b[2J \\u202etxt.exe Änne'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def _unpickle(kind: type[StreamOccError], args: tuple[Any, ...], facts: dict[str, Any]) -> StreamOccError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(facts)

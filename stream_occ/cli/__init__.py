@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stream_occ import __version__
-from stream_occ.errors import StreamOccError
+from stream_occ.errors import StreamOccError, visible
 
 PROGRAM = "stream-occ"
 DEBUG_VARIABLE = "STREAM_OCC_DEBUG"
@@ -94,8 +94,7 @@ def _debugging() -> bool:
 
 def _fail(line: str, code: int) -> int:
     """Names and values of others stand in the line: none may break it, or steer the terminal."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-    sys.stderr.write(f"{PROGRAM}: {line}\n")
+    sys.stderr.write(f"{PROGRAM}: {visible(line)}\n")
     return code
 
 

@@ -14,6 +14,8 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
     import logging
     import time
 
+    from stream_occ.errors import visible
+
     class JsonFormatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
             content = {
@@ -26,6 +28,15 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
                 content["exception"] = self.formatException(record.exc_info)
             return json.dumps(content)
 
+    class TextFormatter(logging.Formatter):
+        """Names and values of others stand in messages: none may begin a line of its own, or steer a terminal."""
+
+        def formatMessage(self, record: logging.LogRecord) -> str:
+            return visible(super().formatMessage(record))
+
+        def formatException(self, ei: Any) -> str:
+            return "\n".join(f"  {visible(line)}" for line in super().formatException(ei).split("\n"))
+
     class StderrHandler(logging.StreamHandler[Any]):
         """Writes to what is stderr at the moment: a progress bar stands in for it, to keep lines apart from itself."""
 
@@ -34,7 +45,7 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
             super().emit(record)
 
     handler = StderrHandler()
-    kind = JsonFormatter if form == "json" else logging.Formatter
+    kind = JsonFormatter if form == "json" else TextFormatter
     formatter = kind("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_occ.cli._common import JsonOption, check_output, counted, names_in, progress, self_test_rows, write_json
-from stream_occ.errors import UsageError
+from stream_occ.errors import UsageError, visible
 
 if TYPE_CHECKING:
     from stream_occ.alarm_budget import Claim
@@ -104,7 +104,7 @@ def command(
         lines = [*_lines(evidence, claim, summary), *(f"Note: {note}" for note in notes)]
         end = "Nothing was written: " + ("--strict" if is_refused else "no --out") + "."
         lines.append(end if new_id is None else f"Model {new_id} written to {out}.")
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write("\n".join(map(visible, lines)) + "\n")
     return EXIT_FAILED if is_refused else EXIT_OK
 
 

@@ -27,10 +27,11 @@ def check(
     """Check the file, the profiles it names and the environment; print all problems, one a line (exit code 2)."""
     from stream_occ.cli._common import write_json
     from stream_occ.config import check_config
+    from stream_occ.errors import visible
 
     _config, problems = check_config(file)
     for problem in problems:
-        sys.stderr.write(f"{problem}\n")
+        sys.stderr.write(f"{visible(str(problem))}\n")
     if json_path is not None:
         found = [
             {"where": p.where, "expected": p.expected, "got": p.got, "remedy": p.remedy, "text": str(p)}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from stream_occ.cli._common import JsonOption, ProgressReport, check_apart, check_output, progress, write_json
+from stream_occ.errors import visible
 
 if TYPE_CHECKING:
     from stream_occ.datasets import Dataset
@@ -113,9 +114,10 @@ def command(
         provenance = _provenance(context, tested, trained, remarks)
         write_page(render_html(evaluation, protocol, provenance), html, flag="--html")
     for line in warning_lines(evaluation):
-        sys.stderr.write(f"warning: {line}\n")
+        sys.stderr.write(f"warning: {visible(line)}\n")
     if str(json_path) != "-":
-        sys.stdout.write("\n".join([summary_line(evaluation), "", *table_lines(evaluation)]) + "\n")
+        lines = [summary_line(evaluation), "", *table_lines(evaluation)]
+        sys.stdout.write("\n".join(map(visible, lines)) + "\n")
 
 
 def _training_source(dataset: str | None, data: Path | None, variant: str | None, any_placement: bool) -> Source | None:

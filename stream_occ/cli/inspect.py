@@ -79,13 +79,15 @@ def _print(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool)
     from rich.table import Table
     from rich.text import Text
 
+    from stream_occ.errors import visible
+
     facts, arrays = Table.grid(padding=(0, 2)), Table("array", "type", "shape", box=None, pad_edge=False)
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
     for name, value in _facts(info):
-        facts.add_row(Text(_plain(name), style="bold"), Text(_plain(value)))
+        facts.add_row(Text(visible(name), style="bold"), Text(visible(value)))
     for entry in info.arrays:
-        arrays.add_row(Text(_plain(entry.name), overflow="fold"), entry.dtype.name, " x ".join(map(str, entry.shape)))
+        arrays.add_row(Text(visible(entry.name), overflow="fold"), entry.dtype.name, " x ".join(map(str, entry.shape)))
     console = Console(highlight=False)
     console.print(facts)
     console.print()
@@ -144,11 +146,6 @@ def _short(value: Any) -> str:
 
 def _six_digits(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _plain(text: str) -> str:
-    """The text with control characters made visible: a file from elsewhere must not steer the terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _verdict(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool) -> str:

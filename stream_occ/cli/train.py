@@ -20,7 +20,7 @@ from stream_occ.cli._common import (
     self_test_rows,
     write_json,
 )
-from stream_occ.errors import UsageError
+from stream_occ.errors import UsageError, visible
 
 if TYPE_CHECKING:
     from stream_occ.samples import FloatArray
@@ -267,4 +267,4 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
     ]
     console = Console(soft_wrap=True, highlight=False)
     for line in lines:
-        console.print(escape(line))
+        console.print(escape(visible(line)))
