@@ -9,10 +9,12 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
-from stream_occ.quality import N_SIGNALS, HoldState, held_signals
+from stream_occ.quality import HELD_BITS, N_SIGNALS, HoldState, held_signals
 from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
+SIGNAL_BITS = (1 << N_SIGNALS) - 1
+BRIDGED = HELD_BITS + 1  # the next bit
 _NO_HELD: IntArray = np.empty(0, dtype=np.int64)
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
 
@@ -24,7 +26,8 @@ class WindowBatch:
     device_ids: n names; t_start_ns: int64 (n,); signals: float64 (n, 6, m), rows acc x, y, z (m/s2), gyr x, y, z
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
-    window's end; None: nobody has looked. is_closing: bool (n,), made by `closing_window`; None: none of them.
+    window's end, bit 12 where a hole was bridged in it; None: nobody has looked. is_closing: bool (n,), made by
+    `closing_window`; None: none of them.
     """
 
     device_ids: tuple[str, ...]
@@ -47,6 +50,11 @@ class WindowBatch:
         """Stamps (n,) of the windows' last samples."""
         ends: IntArray = self.t_start_ns + round((self.n_samples - 1) * NS_PER_S / self.rate_hz)
         return ends
+
+    @property
+    def bridged(self) -> BoolArray:
+        """Which of the n windows have interpolated samples, with none near that the device sent."""
+        return np.zeros(len(self), dtype=np.bool_) if self.held is None else self.held & BRIDGED != 0
 
     @property
     def closes(self) -> BoolArray:
@@ -97,7 +105,8 @@ class CutterState:
     """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on.
 
     `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it;
-    held: int64 (n,), which of the unfiltered signals are held at each grid sample. anchor_t_ns: stamp of grid sample 0.
+    held: int64 (n,), which of the unfiltered signals are held at each grid sample, and BRIDGED. anchor_t_ns: stamp of
+    grid sample 0.
     The latest window's length at least is kept, for `closing_window`; is_closed: it was cut since the last chunk.
     """
 
@@ -125,6 +134,8 @@ def push_chunk(
     if sos is not None and filter_state is not None:
         values, filter_state = sos_filter(sos, values, filter_state)
     hold, held = held_signals(state.hold, chunk.values, rate_hz=shape.rate_hz)
+    if chunk.bridges is not None:
+        held |= np.where(chunk.bridges, BRIDGED, 0)
     held = np.concatenate([state.held, held])
     signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
     first, start = state.first, state.next_start
@@ -140,7 +151,7 @@ def push_chunk(
     is_held = np.zeros(n_windows, dtype=np.int64)
     if n_windows and held.any():
         marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
-        is_held = np.bitwise_or.reduce(marks, axis=1) | marks[:, -1] << N_SIGNALS
+        is_held = np.bitwise_or.reduce(marks, axis=1) | (marks[:, -1] & SIGNAL_BITS) << N_SIGNALS
     batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held)
     next_start = start + n_windows * shape.n_hop
     keep_from = max(first, min(next_start, end - shape.n_samples))
@@ -158,7 +169,10 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
     if state.is_closed or start < state.first or start == state.next_start - shape.n_hop:
         return concatenate([], shape)
     t_start_ns = state.anchor_t_ns + grid_offset_ns(np.array([start]), shape.rate_hz)
-    held = np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True) | state.held[-1] << N_SIGNALS
+    held = (
+        np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True)
+        | (state.held[-1] & SIGNAL_BITS) << N_SIGNALS
+    )
     signals = np.ascontiguousarray(state.signals[None, :, start - state.first :])
     return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held, np.ones(1, dtype=np.bool_))
 
@@ -190,7 +204,8 @@ def iter_windows(
 ) -> Iterator[WindowBatch]:
     """All windows of a whole recording in order, some at a time, by the very steps that a stream goes through.
 
-    closing: those that end a segment off the hop, too, as the service looks at them once the stream breaks off.
+    closing: those before a gap that end a segment off the hop, too, as the service looks at them once the stream goes
+    on. None is made at the recording's end: somebody pressed stop, and no device fell silent.
     """
     _, chunks = resample(ResamplerState(), block, rate_hz=shape.rate_hz, settings=settings or StreamSettings())
     state = CutterState()
@@ -199,8 +214,6 @@ def iter_windows(
             yield closing_window(state, device_id=block.device_id, shape=shape)
         state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
         yield batch
-    if closing:
-        yield closing_window(state, device_id=block.device_id, shape=shape)
 
 
 def cut_windows(

@@ -27,18 +27,20 @@ def recording(seconds, *, is_fall=False, interval_s=None, peak_at_s=None, start_
 def test_features_are_those_of_the_streams_own_windows():
     """A trial's items are the features of the windows that cut_windows makes with the feature set's filter.
 
-    6.2 s, windows of 2 s every .5 s: nine of them, and one that ends with the last sample, at 6.18 s.
+    6.2 s before a gap, windows of 2 s every .5 s: nine, and one that ends with the last sample, at 6.18 s. Not so at
+    the end of the recording, 3.2 s after the gap.
     """
     from scipy.signal import butter
 
-    rec = recording(6.2)
+    rec = recording(9.4)
+    rec.block.t_ns[310:] += 60 * NS_PER_S
     trial = extract_trial(rec, FRONT_END)
-    assert trial.is_item.tolist() == [True] * 9 + [False]
-    assert trial.shown.t_end_ns[-1] == rec.block.t_ns[-1]
+    assert trial.is_item.tolist() == [True] * 9 + [False] + [True] * 3
+    assert trial.shown.t_end_ns[9] == rec.block.t_ns[309]
     batch = cut_windows(rec.block, rate_hz=50.0, window_s=2.0, hop_s=0.5, sos=butter(1, 20.0, fs=50.0, output="sos"))
     np.testing.assert_allclose(trial.X[trial.is_item], features.load("khan31r").extract(batch), rtol=1e-9, atol=1e-12)
-    assert trial.duration_s == pytest.approx(6.18)
-    np.testing.assert_array_equal(trial.shown.t_end_ns[:-1], batch.t_start_ns + round(1.98 * NS_PER_S))
+    assert trial.duration_s == pytest.approx(69.38)
+    np.testing.assert_array_equal(trial.shown.t_end_ns[trial.is_item], batch.t_start_ns + round(1.98 * NS_PER_S))
     assert (trial.activity, trial.placement) == ("A", "wrist")
 
 
