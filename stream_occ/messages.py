@@ -159,6 +159,7 @@ class ScoreMessage(Message):
     threshold: Finite
     margin: Finite = Field(description="score - threshold: above 0 is an outlier")
     label: Literal["normal", "outlier"]
+    bridged: bool = Field(description="a hole of at most stream.gap_s lies in the window and was interpolated")
     model: str
 
 
@@ -397,5 +398,6 @@ def score_message(decision: Decision) -> ScoreMessage:
         threshold=decision.threshold,
         margin=decision.margin,
         label=decision.label,
+        bridged=decision.is_bridged,
         model=decision.model_id,
     )

@@ -46,7 +46,7 @@ MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceState:
-    """All that is kept of one device. n_unscorable counts windows that got no verdict.
+    """All that is kept of one device. n_unscorable counts windows that got no verdict, n_bridged those over a hole.
 
     seen_ns: the end of the last window on the device's clock, and UTC when it was completed. join: what a device with a
     stream for each sensor has sent and is no sample yet; whoever joins keeps it here.
@@ -60,6 +60,7 @@ class DeviceState:
     clock: ClockState = field(default_factory=ClockState)
     n_windows: int = 0
     n_unscorable: int = 0
+    n_bridged: int = 0
     last: Decision | None = None
     seen_ns: tuple[int, int] | None = None
     join: JoinState | None = None
@@ -135,12 +136,14 @@ class PipelineState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """One window apart from its score: what the engine is to see of it, |a| at rest, signs of a bad sensor."""
+    """One window apart from its score: what the engine is to see of it, |a| at rest, signs of a bad sensor, and whether
+    it ends a segment or has a hole that was bridged."""
 
     seen: Observation
     rest_ms2: float
     signs: Signs
     is_closing: bool
+    is_bridged: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,7 +283,8 @@ class Pipeline:
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
         ]
         rest = rest_magnitude_ms2(batch.signals).tolist()
-        return [_Look(*row) for row in zip(seen, rest, signs_of(batch, found), batch.closes.tolist(), strict=True)]
+        marks = batch.closes.tolist(), batch.bridged.tolist()
+        return [_Look(*row) for row in zip(seen, rest, signs_of(batch, found), *marks, strict=True)]
 
     def _decide(
         self, device: DeviceState, scored: Sequence[tuple[_Look, FloatArray, float]]
@@ -301,14 +305,16 @@ class Pipeline:
             if not (np.isnan(score) or (after.faults and score <= model.threshold)):
                 label: Label = "outlier" if score > model.threshold else "normal"
                 odd = model.explain(x) if label == "outlier" else ()
-                last = Decision(seen.device_id, seen.t_end_ns, score, model.threshold, label, model.model_id, odd)
+                end_ns, is_bridged = seen.t_end_ns, look.is_bridged
+                last = Decision(seen.device_id, end_ns, score, model.threshold, label, model.model_id, odd, is_bridged)
                 decisions.append(last)
                 seen = replace(seen, decision=last)
             sensor = sensor if look.is_closing else after
             events, changes = push(events, seen, self.policy)
             alerts += changes
         n_windows, n_unscorable = device.n_windows + len(scored), device.n_unscorable + len(scored) - len(decisions)
-        counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, last=last)
+        n_bridged = device.n_bridged + sum(look.is_bridged for look, *_ in scored)
+        counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, n_bridged=n_bridged, last=last)
         return replace(counted, events=events, sensor=sensor), decisions, alerts
 
 

@@ -19,6 +19,7 @@ GRAVITY_TOLERANCE = 0.12
 _CHUNK = 256
 
 N_SIGNALS = 6
+HELD_BITS = (1 << 2 * N_SIGNALS) - 1  # of `WindowBatch.held`: signals held in a window, and to its end
 HOLD_S = 1.0  # a signal is held once it has kept one value for so long; 0.4 s is the longest in MobiFall, at 2 g
 # Noise: in each piece of so many samples a noise of more than so much, and second differences (squared) so much larger
 # than first ones: 3 for white noise, 2.3 behind a low-pass of 20 Hz. Between two steps a body is smooth for a moment:

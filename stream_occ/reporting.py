@@ -38,7 +38,7 @@ NO_VERDICT = frozenset(
 )  # with these a window below the threshold is not normal
 DOUBLED_OF, DOUBLED_SHARE = 200, 0.1  # of so many samples so large a share came twice: a link that is set up twice
 SILENCE = frozenset({"no_data", "not_scored"})
-EVERYDAY = frozenset({"duplicate", "interpolated"})  # odd samples that are counted and are no fault
+EVERYDAY = frozenset({"duplicate", "interpolated", "bridged"})  # odd samples that are counted and are no fault
 
 
 class Reporter:
@@ -244,7 +244,7 @@ def _odd_samples(record: DeviceRecord, state: DeviceState) -> dict[str, int]:
     counters = state.resampler.counters
     names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
     odd = {name: getattr(counters, name) for name in names}
-    odd |= {"unscorable": state.n_unscorable} | state.fault_counts
+    odd |= {"unscorable": state.n_unscorable, "bridged": state.n_bridged} | state.fault_counts
     return odd | {"saturated": max(odd["saturated"], record.n_at_range)}
 
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock
+from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock
 
 CLOCK_RESET_SAMPLES = 25  # half a second at 50 Hz: longer than any burst of stragglers in the recorded sets
 SEEN_SAMPLES = 1024  # 20 s at 50 Hz: twice as long as any message of a device here, and 8 kB of its state
@@ -92,11 +92,15 @@ class ResamplerState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridChunk:
-    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment."""
+    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment.
+
+    bridges: bool (n,), which of them fill a hole, with no sample near; None: none does.
+    """
 
     anchor_t_ns: int
     first: int
     values: FloatArray
+    bridges: BoolArray | None = None
 
     @property
     def starts_segment(self) -> bool:
@@ -277,10 +281,10 @@ def _interpolate(
             anchor, n_grid, recent = int(t[0]), 0, t[-RATE_STAMPS:]
         else:
             recent = np.concatenate([recent, t[1:]])[-RATE_STAMPS:]
-        chunk, n_holes = _grid(t, v, anchor, n_grid, rate_hz)
-        interpolated += n_holes
+        chunk, bridges = _grid(t, v, anchor, n_grid, rate_hz)
+        interpolated += 0 if bridges is None else int(np.count_nonzero(bridges))
         if len(chunk):
-            chunks.append(GridChunk(anchor, n_grid, chunk))
+            chunks.append(GridChunk(anchor, n_grid, chunk, bridges))
             n_grid += len(chunk)
     counters = replace(state.counters, gap=state.counters.gap + len(cuts), interpolated=interpolated)
     return replace(
@@ -294,20 +298,22 @@ def _interpolate(
     )
 
 
-def _grid(t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float) -> tuple[FloatArray, int]:
-    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp, and how many of them fill holes."""
+def _grid(
+    t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float
+) -> tuple[FloatArray, BoolArray | None]:
+    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp, and which fill holes, if any."""
     step_ns = NS_PER_S / rate_hz
     last_k = int((int(t_ns[-1]) - anchor) / step_ns) + 1  # one too many at most
     k = np.arange(n_grid, last_k + 1, dtype=np.int64)
     offset = grid_offset_ns(k, rate_hz)
     offset = offset[offset <= int(t_ns[-1]) - anchor]
     if offset.size == 0:
-        return _NO_V, 0
+        return _NO_V, None
     rel = t_ns - anchor
     left = np.searchsorted(rel, offset, side="right") - 1
     right = np.minimum(left + 1, t_ns.size - 1)  # the last sample itself is met with weight 0
     width = np.maximum(rel[right] - rel[left], 1)
     weight = (offset - rel[left]) / width
-    holes = int(np.count_nonzero((width > HOLE_STEPS * step_ns) & (weight > 0)))
+    bridges = (width > HOLE_STEPS * step_ns) & (weight > 0)
     grid: FloatArray = v[left] + (v[right] - v[left]) * weight[:, None]
-    return grid, holes
+    return grid, bridges if bridges.any() else None

@@ -108,7 +108,11 @@ Label = Literal["normal", "outlier"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the detector says of one window. `score` high = abnormal; margin = score - threshold, outlier where > 0."""
+    """What the detector says of one window. `score` high = abnormal; margin = score - threshold, outlier where > 0.
+
+    is_bridged: a hole of at most gap_s lies in the window, and the straight line over it was scored; none spans a
+    longer one.
+    """
 
     device_id: str
     t_end_ns: int
@@ -117,6 +121,7 @@ class Decision:
     label: Label
     model_id: str
     contributions: tuple[tuple[str, float], ...] = ()
+    is_bridged: bool = False
 
     @property
     def margin(self) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from stream_occ.motion import Motion
 from stream_occ.quality import (
     CLEAN,
+    HELD_BITS,
     QualityState,
     Signs,
     is_moving,
@@ -47,7 +48,7 @@ class SensorState:
 def signs_of(batch: WindowBatch, found: Motion) -> list[Signs]:
     """What each window shows of its sensor: of nearly all, nothing."""
     signs = [CLEAN] * len(batch)
-    held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held
+    held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
     turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
     noisy = is_noisy(batch.signals)
     rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy)

@@ -84,6 +84,24 @@ def test_hole_is_counted_and_a_fault_for_a_while() -> None:
     assert "missing" not in bench.state()["faults"]
 
 
+def test_windows_over_a_message_that_never_came_are_marked() -> None:
+    """Message 10 of 5 samples is lost, 120 ms: of windows of 20 samples, one every 5, those from 35 to 50 on bridge it."""
+    bench = Bench(inputs=[INPUT], output={"publish_score": True})
+    for seq in range(40):
+        if seq != 10:
+            send(bench, seq, n=5)
+        bench.run(0.1)
+    bench.run(60.0)
+    counters = bench.state()["counters"]
+    assert {name: counters[name] for name in ("missing", "interpolated", "bridged")} == {
+        "missing": 1,
+        "interpolated": 5,
+        "bridged": 4,
+    }
+    marked = [score["t_ns"] for score in bench.link.of("stream_occ/w1/score") if score["bridged"]]
+    assert marked == [T0_NS + (start + 19) * 20_000_000 for start in (35, 40, 45, 50)]
+
+
 def test_device_that_sends_again_loses_nothing_and_doubles_nothing() -> None:
     """Message 1 is lost on its way: what follows waits until it comes, and it is told up to where it may forget."""
     bench = Bench(**RESENDS)

@@ -1,11 +1,15 @@
 """Where windows start, how many there are, and that none crosses a gap."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import SampleBlock, Window
-from stream_occ.windowing import WindowShape, as_batch, concatenate, cut_windows
+from stream_occ.windowing import WindowShape, as_batch, concatenate, cut_windows, iter_windows
 
 MS = 1_000_000
 
@@ -31,6 +35,33 @@ def test_no_window_crosses_a_gap():
     batch = cut_windows(still([*range(0, 600, 20), *range(2600, 3200, 20)]), rate_hz=50.0, window_s=0.5, hop_s=0.5)
     assert (batch.t_start_ns // MS).tolist() == [0, 2600]
     assert batch.signals[1, 0].tolist() == list(range(30, 55))
+
+
+@pytest.mark.parametrize(("hole_ms", "bridged"), [(40, []), (60, [75, 100]), (300, [75, 100])])
+def test_window_over_a_short_hole_is_marked(hole_ms, bridged):
+    """Samples stop at 2 s for a while: of the windows of 50 those from 75 and from 100 on hold grid sample 101.
+
+    40 ms is one sample that is missing, the next ones are near; from 60 ms on some grid sample has none.
+    """
+    t_ms = [*range(0, 2001, 20), *range(2000 + hole_ms, 6000, 20)]
+    batch = cut_windows(still(t_ms), rate_hz=50.0, window_s=1.0, hop_s=0.5)
+    starts = np.rint(batch.t_start_ns / (20 * MS)).astype(int)
+    assert starts.tolist() == list(range(0, 300 - 49, 25))
+    assert starts[batch.bridged].tolist() == bridged
+
+
+@given(st.lists(st.integers(1, 40), min_size=20, max_size=120), st.booleans())
+def test_no_window_spans_a_gap_and_all_over_holes_are_marked(steps, is_closing):
+    """Intervals of 20 to 800 ms: a window has no interval above 0.5 s in it, and is marked where it has a grid sample
+    within one above 40 ms."""
+    t_ms = np.cumsum([0, *(20 * step for step in steps)])
+    shape = WindowShape(50.0, 25, 10)
+    for batch in iter_windows(still(t_ms), shape, closing=is_closing):
+        for start_ns, end_ns, is_marked in zip(batch.t_start_ns, batch.t_end_ns, batch.bridged, strict=True):
+            grid = range(round(start_ns / MS), round(end_ns / MS) + 1, 20)
+            inside = [(a, b) for a, b in pairwise(t_ms.tolist()) if any(a < t < b for t in grid)]
+            assert all(b - a <= 500 for a, b in inside)
+            assert bool(is_marked) == any(b - a > 40 for a, b in inside)
 
 
 def test_hop_longer_than_window_leaves_samples_out():
