@@ -11,6 +11,7 @@ from stream_occ.config import Config
 from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert
+from stream_occ.seen import DIGEST_BYTES, MAX_SEEN
 from stream_occ.store import Key, OutboxRow, SavedDevice, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
@@ -19,7 +20,11 @@ log = logging.getLogger("stream_occ.keeping")
 
 QUIET_INTERVALS = 12  # a device without an open alert is saved every twelfth interval: little hangs on its last minute
 MAX_QUIET_SAVES = 200  # of one save, so that thousands of devices do not hold the worker up together
-MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go
+MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go, and are counted
+# So long messages wait, unacknowledged, for a disk that fails: then brokers with small windows and devices that wait to
+# be told would send no more, and a service that hears nothing is worse than one that would forget in a kill.
+PATIENCE_S = 10.0
+RETRY_S = 1.0  # after a failure nobody asks the disk sooner, however urgent it is
 
 Standing = tuple[DeviceState, Alert | None]
 
@@ -31,6 +36,7 @@ class Keeper:
     """
 
     def __init__(self, store: Store | None, *, model_id: str, interval_s: float = 5.0, is_wanted: bool = False) -> None:
+        self.n_lost_changes = 0
         self._store = store
         self._model_id = model_id
         self._interval_s = interval_s
@@ -42,7 +48,11 @@ class Keeper:
         self._changed: set[str] = set()
         self._touched: set[str] = set()
         self._forgotten: set[str] = set()
+        self._seen = b""
+        self._numbers: dict[str, Number] = {}
         self._n_failed = 0
+        self._failing_since_s = 0.0
+        self._failed_s = 0.0
 
     @property
     def is_failing(self) -> bool:
@@ -93,7 +103,10 @@ class Keeper:
         if self._store is not None:
             self._settled.update(settled or {})
             self._unsaved += told
-            del self._unsaved[:-MAX_UNSAVED]
+            n_lost = len(self._unsaved) - MAX_UNSAVED
+            if n_lost > 0:
+                self.n_lost_changes += n_lost
+                del self._unsaved[:n_lost]
             self._changed |= {each.alert.device_id for each in told} | set(changed)
 
     def forget(self, device_id: str) -> None:
@@ -118,21 +131,26 @@ class Keeper:
         is_last: bool = False,
         seen: bytes = b"",
         numbers: Mapping[str, Number] | None = None,
-    ) -> None:
+    ) -> bool:
         """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs.
 
-        seen: digests of messages that the states hold; numbers: of the last ones, of devices that number them.
+        seen: digests of messages that the states hold; numbers: of the last ones, of devices that number them. True
+        where these messages may be acknowledged: they are kept, or cannot wait any longer.
         """
         if self._store is None:
-            return
+            return True
+        self._seen = (self._seen + seen)[-MAX_SEEN * DIGEST_BYTES :]
+        self._numbers.update(numbers or {})
+        if self._n_failed and now_s < self._failed_s + RETRY_S and not is_last:
+            return self._is_impatient(now_s)
         names = set(devices) if is_last else (self._changed | self._touched) & devices.keys()
         if now_s >= self._due_s:
             self._due_s = now_s + self._interval_s
             names |= {name for name, (_, alert) in devices.items() if alert is not None}
             names |= set(self._quiet_due(devices, now_s)[:MAX_QUIET_SAVES])
         names = {name for name in names if name not in self._saved or self._saved[name][0] is not devices[name][0]}
-        if not (names or numbers or self._unsaved or self._forgotten or self._settled):
-            return
+        if not (names or self._numbers or self._unsaved or self._forgotten or self._settled):
+            return self._n_failed == 0 or self._is_impatient(now_s)
         states = {name: devices[name] for name in sorted(names)}
         try:
             self._store.forget(self._forgotten - devices.keys())
@@ -142,21 +160,24 @@ class Keeper:
                 model_id=self._model_id,
                 now_ns=now_ns,
                 settled=self._settled,
-                seen=seen,
-                numbers=numbers,
+                seen=self._seen,
+                numbers=self._numbers,
             )
         except Exception as error:  # whatever it is: what was told just now must still go out
-            self._failed(error)
-            return
+            self._failed(error, now_s)
+            return self._is_impatient(now_s)
         if self._n_failed:
             log.warning("state is kept again in %s", self._store.path)
         self._n_failed = 0
+        self._seen = b""
+        self._numbers.clear()
         self._unsaved.clear()
         self._settled.clear()
         self._changed.clear()
         self._touched.clear()
         self._forgotten.clear()
         self._saved.update({name: (standing[0], now_s) for name, standing in states.items()})
+        return True
 
     def close(self) -> None:
         """Lets another process have the file."""
@@ -169,8 +190,14 @@ class Keeper:
         saved_s = {name: self._saved[name][1] if name in self._saved else -math.inf for name in devices}
         return sorted((name for name in devices if saved_s[name] <= oldest_s), key=lambda name: saved_s[name])
 
-    def _failed(self, error: Exception) -> None:
+    def _is_impatient(self, now_s: float) -> bool:
+        return now_s - self._failing_since_s >= PATIENCE_S
+
+    def _failed(self, error: Exception, now_s: float) -> None:
         self._n_failed += 1
+        self._failed_s = now_s
+        if self._n_failed == 1:
+            self._failing_since_s = now_s
         if self._n_failed & (self._n_failed - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             assert self._store is not None
             log.error("state cannot be kept in %s (%d times so far): %s", self._store.path, self._n_failed, error)

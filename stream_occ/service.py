@@ -162,7 +162,8 @@ class Service:
     def counters(self) -> CountersMessage:
         """What happened to messages so far."""
         refused = self.intake.refused + Counter({"queue_full": self._inbox.n_refused})
-        dropped = {"outbox_full": self._outbox.n_dropped} if self._outbox.n_dropped else {}
+        lost = {"outbox_full": self._outbox.n_dropped, "change_not_kept": self._keeper.n_lost_changes}
+        dropped = {reason: n for reason, n in lost.items() if n}
         return CountersMessage(
             started=self._started,
             devices=len(self.intake.devices),
@@ -289,24 +290,25 @@ class Service:
         is_waiting = self._is_stalled or len(self._unacknowledged) > self._max_unacknowledged
         numbered = {name: record for name, record in self.intake.devices.items() if record.numbering.is_due}
         is_waiting |= bool(numbered) and now_s >= self._numbered_due_s
-        is_saving = is_last or is_waiting or self._keeper.is_due(now_s)
-        if is_saving:
+        is_safe = not self._keeper.is_keeping
+        if is_last or is_waiting or self._keeper.is_due(now_s):
             devices = {
                 name: (state, record.open_alert)
                 for name, record in self.intake.devices.items()
                 if (state := self._state.devices.get(name)) is not None
             }
             numbers = {name: r.numbering.last for name, r in numbered.items() if r.numbering.last is not None}
-            self._keeper.save(
+            is_safe = self._keeper.save(
                 devices, now_s=now_s, now_ns=now_ns, is_last=is_last, seen=self._seen.unsaved(), numbers=numbers
             )
             self._numbered_due_s = now_s + NUMBERED_SAVE_S
-            for name, number in numbers.items():  # where the disk fails too, as below
-                self._reporter.received_up_to(name, number)
-            for record in numbered.values():
-                record.numbering.is_due = False
-        if self._unacknowledged and (is_saving or not self._keeper.is_keeping):
-            self._link.acknowledge(self._unacknowledged)  # where the disk fails too: to stop listening would be worse
+            if is_safe:
+                for name, number in numbers.items():
+                    self._reporter.received_up_to(name, number)
+                for record in numbered.values():
+                    record.numbering.is_due = False
+        if self._unacknowledged and is_safe:
+            self._link.acknowledge(self._unacknowledged)
             self._unacknowledged = []
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
         if self._outbox.n_dropped > self._outbox_full[0]:

@@ -44,6 +44,7 @@ log = logging.getLogger("stream_occ.store")
 
 SCHEMA_VERSION = 1
 KEEP_SEEN_NS = 60 * NS_PER_S  # a broker that is killed forgets acknowledgements of its last second or so
+KEEP_SEEN_SAVES = 60  # whatever the clock says: it may have jumped
 _ADDED = """
 CREATE TABLE IF NOT EXISTS numbers (device_id TEXT PRIMARY KEY, number TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY, saved_ns INTEGER NOT NULL, digests BLOB NOT NULL);
@@ -216,7 +217,10 @@ class Store:
                 [(name, json.dumps(number)) for name, number in (numbers or {}).items()],
             )
             if seen:
-                self._db.execute("DELETE FROM seen WHERE saved_ns < ?", (now_ns - KEEP_SEEN_NS,))
+                self._db.execute(
+                    "DELETE FROM seen WHERE abs(saved_ns - ?) > ? AND id <= (SELECT max(id) FROM seen) - ?",
+                    (now_ns, KEEP_SEEN_NS, KEEP_SEEN_SAVES),
+                )
                 self._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (?, ?)", (now_ns, seen))
             if told:
                 self._trim(now_ns)

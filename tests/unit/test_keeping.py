@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from stream_occ import keeping
 from stream_occ import store as store_module
 from stream_occ.config import Config
 from stream_occ.errors import DataError
 from stream_occ.keeping import Keeper, open_keeper
+from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.store import Store
-from tests.unit.service_bench import CHECKED, Bench
+from tests.unit.service_bench import CHECKED, JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
 
@@ -274,6 +277,37 @@ def test_state_that_cannot_be_written_costs_no_alert(start: Starts, monkeypatch:
     bench = fallen(start)
     assert [state for state, _ in bench.events()] == ["suspected", "checking", "pending"]
     assert "state_not_kept" in bench.state()["faults"]
+
+
+def test_changes_that_outlast_the_memory_for_them_are_counted(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for two and a disk that fails: of three the first is lost to the history, and that is said for good."""
+    monkeypatch.setattr(keeping, "MAX_UNSAVED", 2)
+    bench = start()
+    bench.run()
+    read_only(start.store)
+    bench.fall()
+    assert [seq for _, seq in bench.events()] == [0, 1, 2]
+    assert bench.service.counters().dropped == {"change_not_kept": 1}
+    freed(start.store)
+    bench.run(6.0)
+    assert [alert.seq for alert in start.store.history("w1")] == [1, 2]
+    assert bench.service.counters().dropped == {"change_not_kept": 1}
+
+
+def test_numbering_device_is_told_of_nothing_that_is_not_on_the_disk(start: Starts) -> None:
+    """What it keeps until then is taken again after a kill; when the disk takes all, it is told of all."""
+    bench = start(inputs=[{"pattern": "wearables/{device}/imu", "resends": True}])
+    k = np.arange(25)
+    blocks = [
+        SampleBlock("w1", T0_NS + (k + 25 * i) * (NS_PER_S // 50), np.ones((25, 3)), 0.1 * np.ones((25, 3)), ("b", i))
+        for i in range(3)
+    ]
+    for i, block in enumerate(blocks):
+        bench.deliver("wearables/w1/imu", JSON.encode(block))
+        bench.run(1.5)
+        told = [message["seq"] for message in bench.link.of("stream_occ/w1/received_up_to")]
+        assert told == ([0], [0], [0, 2])[i]
+        read_only(start.store) if i == 0 else freed(start.store)
 
 
 def config(**state: object) -> Config:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(kept[1].values, waveform().values)
     assert store.waveform("id-2") is None
     store.close()
+
+
+def test_messages_are_known_again_over_a_jump_of_the_clock(tmp_path: Path) -> None:
+    """Those of the last minute and of the last 60 saves: a clock set by an hour makes none of them old."""
+    with closing(Store(tmp_path / "state.db")) as store:
+        for i in range(100):
+            now_ns = (i if i < 90 else 3600 + i) * 10**9
+            store.save({}, [], model_id="m1", now_ns=now_ns, seen=bytes([i]) * 8)
+        assert store.seen() == b"".join(bytes([i]) * 8 for i in range(39, 100))
 
 
 def test_file_is_for_its_user_alone(tmp_path: Path) -> None:
