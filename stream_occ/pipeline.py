@@ -25,7 +25,7 @@ from stream_occ.events import (
 )
 from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
-from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_magnitude_ms2
+from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_magnitude_ms2, set_clock
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
@@ -110,13 +110,19 @@ class PipelineState:
         kept = {name: replace(self.devices.get(name, DeviceState()), join=join) for name, join in parts.items()}
         return replace(self, devices={**self.devices, **kept}) if kept else self
 
+    def clock_set(self, by_ns: int) -> PipelineState:
+        """The state after our clock, and not time, went forward by so much: all instants of arrival go with it.
+
+        Otherwise every stream would look as late as the clock is wrong, and nobody be called to a fall.
+        """
+        now_ns = None if self.now_ns is None else self.now_ns + by_ns
+        held_ns = None if self.held_since_ns is None else self.held_since_ns + by_ns
+        return PipelineState({name: _moved(device, by_ns) for name, device in self.devices.items()}, now_ns, held_ns)
+
     def at(self, now_ns: int, *, is_behind: bool) -> PipelineState:
-        """The state at a step's UTC: where that went back, all instants of arrival go back with it."""
+        """The state at a step's UTC: where that went back, our clock was set."""
         if self.now_ns is not None and now_ns < self.now_ns:
-            by_ns = self.now_ns - now_ns
-            devices = {name: _arrived_earlier(device, by_ns) for name, device in self.devices.items()}
-            held_ns = None if self.held_since_ns is None else self.held_since_ns - by_ns
-            return PipelineState(devices, now_ns, held_ns)
+            return self.clock_set(now_ns - self.now_ns)
         held_ns = self.held_since_ns
         if self.now_ns is None or now_ns - self.now_ns > MAX_HOLD_NS:
             held_ns = now_ns
@@ -318,7 +324,6 @@ class Pipeline:
         return replace(counted, events=events, sensor=sensor), decisions, alerts
 
 
-def _arrived_earlier(device: DeviceState, by_ns: int) -> DeviceState:
-    if device.seen_ns is None:
-        return device
-    return replace(device, seen_ns=(device.seen_ns[0], device.seen_ns[1] - by_ns))
+def _moved(device: DeviceState, by_ns: int) -> DeviceState:
+    seen_ns = None if device.seen_ns is None else (device.seen_ns[0], device.seen_ns[1] + by_ns)
+    return replace(device, seen_ns=seen_ns, clock=set_clock(device.clock, by_ns))

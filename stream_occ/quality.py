@@ -348,6 +348,20 @@ def push_clock(state: ClockState, newest_t_ns: int, now_ns: int) -> ClockState:
     return replace(state, faults=faults)
 
 
+def set_clock(state: ClockState, by_ns: int) -> ClockState:
+    """The state after our own clock was set forward by so much: the device's is as much further behind."""
+    if state.since_ns is None:
+        return state
+    return replace(
+        state,
+        since_ns=state.since_ns + by_ns,
+        first_lag_ns=state.first_lag_ns + by_ns,
+        lag_ns=state.lag_ns + by_ns,
+        lows=tuple((t_ns + by_ns, lag_ns + by_ns) for t_ns, lag_ns in state.lows),
+        own_lag_ns=state.own_lag_ns + by_ns,
+    )
+
+
 def epoch_mistake(t_ns: int, now_ns: int) -> str | None:
     """How a stamp is wrong that is in another unit of time than was declared; None where that is not what it is.
 

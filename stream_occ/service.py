@@ -29,7 +29,7 @@ from stream_occ.outbox import Outbox
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
-from stream_occ.samples import OPEN_ALERT_STATES, Alert, Decision, SampleBlock
+from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.seen import Seen, digest
 from stream_occ.store import Told
@@ -45,15 +45,22 @@ SLICE_BYTES = 1024 * 1024
 # stands still until then: so many wait and none comes.
 STALLED_MESSAGES = 16
 NUMBERED_SAVE_S = 1.0  # a device that sends again what it is not told of must be told soon
+CLOCK_SET_NS = 1 * NS_PER_S  # less is a clock that is corrected as it goes
 LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
+
+
+def _sleepless_ns() -> int:
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Wall clock for stamps (UTC, ns) and monotonic clock for intervals (s)."""
+    """Wall clock for stamps (UTC, ns), monotonic clock for intervals (s), and one that nobody sets and that goes on
+    while the machine sleeps (ns): it tells a wall clock that was set from time that passed."""
 
     wall_ns: Callable[[], int] = time.time_ns
     monotonic_s: Callable[[], float] = time.monotonic
+    sleepless_ns: Callable[[], int] = _sleepless_ns
 
 
 class Service:
@@ -104,6 +111,7 @@ class Service:
         self._state = self._restored()
         self._interval_s = config.output.state_interval_s
         self._fault_hold_s = config.output.fault_hold_s
+        self._ahead_ns = self._clock.wall_ns() - self._clock.sleepless_ns()  # of the clock that nobody sets
         self._started = instant(self._clock.wall_ns())
         self._counters_due_s = 0.0
         self._forget_due_s = 0.0
@@ -125,6 +133,7 @@ class Service:
     def run_slice(self) -> None:
         """Takes what waits, up to a bound, steps all devices as one batch, keeps and publishes what changed."""
         now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
+        self._look_at_clock(now_ns)
         decisions: list[Decision] = []
         told: list[Alert] = []
         self._outbox.take_outcomes(now_s)
@@ -174,6 +183,14 @@ class Service:
             queue=len(self._inbox),
             connects=self.n_connects(),
         )
+
+    def _look_at_clock(self, now_ns: int) -> None:
+        """A wall clock that was set is no time that passed."""
+        ahead_ns = now_ns - self._clock.sleepless_ns()
+        by_ns, self._ahead_ns = ahead_ns - self._ahead_ns, ahead_ns
+        if abs(by_ns) >= CLOCK_SET_NS:
+            log.warning("the wall clock was set by %+.1f s", by_ns / NS_PER_S)
+            self._state = self._state.clock_set(by_ns)
 
     def _work(self, now_ns: int, now_s: float) -> Iterator[Sequence[SampleBlock] | tuple[str, Command]]:
         """What waits, in order: samples up to a command, the command, and so on; samples, if only none, come last.

@@ -72,7 +72,12 @@ class Bench:
         self.link = FakeLink()
         self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
         self.now_s = at_s
-        clock = Clock(lambda: T0_NS + round(self.now_s * NS_PER_S), lambda: self.now_s)
+        self.ahead_s = 0.0  # by so much the wall clock is wrong
+        clock = Clock(
+            lambda: T0_NS + round((self.now_s + self.ahead_s) * NS_PER_S),
+            lambda: self.now_s,
+            lambda: round(self.now_s * NS_PER_S),
+        )
         self.service = Service(self.config, model or toy_model(), self.link, self.inbox, keeper=keeper, clock=clock)
 
     def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
