@@ -97,7 +97,7 @@ class ReplayReport:
 
     behind_s: by how much the latest message was late at worst, wall-clock s. ahead_s: by how much the newest stamp was
     ahead of the wall clock when it was published last. Another replay to the same devices that starts within this time
-    starts with stamps older than those they have sent, and `detect` takes its first samples for late. n_acknowledged:
+    starts with stamps older than those they have sent, and `detect` takes their clocks for set back. n_acknowledged:
     messages that the service says it has, n_sent_again: how often one was sent once more; None: nobody asked.
     """
 

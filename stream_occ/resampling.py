@@ -6,7 +6,8 @@ gives the same grid, bit for bit, and only differences of stamps enter: shifting
 1. Order. A sample waits until the newest stamp seen is `reorder_s` ahead of it; one that comes later than that is
    refused and counted `late`; of equal stamps the first is kept, the rest are counted `duplicate`, and so is a late
    sample that is one of the last SEEN_SAMPLES, stamp and values: it was sent twice.
-2. Clock. After `CLOCK_RESET_SAMPLES` late samples in a row the device's clock has been set back: a new segment starts.
+2. Clock. `CLOCK_RESET_SAMPLES` late samples in a row: the device's clock has been set back, and a new segment starts
+   with them, from where they rise to the end. Until then they are held, and are late once one comes in time.
 3. Gap. Two samples more than `gap_s` apart end a segment; a shorter hole is interpolated and its grid points counted.
 4. Grid. Sample k of a segment lies at its first stamp + round(k 1e9 / rate_hz) ns; its value is on the straight line
    between the two samples around it. Nothing is made up beyond the last sample.
@@ -15,7 +16,7 @@ gives the same grid, bit for bit, and only differences of stamps enter: shifting
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -62,16 +63,18 @@ class StreamCounters:
 _MARK_WEIGHTS: IntArray = np.array([3, 5, 7, 11, 13, 17], dtype=np.int64) * 0x1000_0001_0000_0F  # odd
 _NO_T: IntArray = np.empty(0, dtype=np.int64)
 _NO_V: FloatArray = np.empty((0, 6))
+_Sample = tuple[int, FloatArray]  # stamp, the six values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResamplerState:
     """Where a device's stream stands. max_t_ns: newest stamp of this clock; last_*: newest released sample;
-    anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released; seen:
-    `_marks` of the last SEEN_SAMPLES samples, doubles left out."""
+    anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released; late*:
+    the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES, without doubles."""
 
     max_t_ns: int | None = None
-    late_run: int = 0
+    late_t_ns: IntArray = field(default_factory=lambda: _NO_T)
+    late: FloatArray = field(default_factory=lambda: _NO_V)
     waiting_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     waiting: FloatArray = field(default_factory=lambda: _NO_V)
     last_t_ns: int | None = None
@@ -121,23 +124,17 @@ def resample(
     chunks: list[GridChunk] = []
     values = np.hstack([block.acc_ms2, block.gyr_rads])
     n_before = state.counters.n_samples
-    parts, seen = _admit(state, block.t_ns, _marks(block.t_ns, values), settings.reorder_ns)
-    for part, resets in parts:
-        if resets:
+    parts, late_t_ns, late, seen = _admit(state, block.t_ns, values, settings.reorder_ns)
+    for part in parts:
+        if part.resets:
             state = _reset_clock(state, rate_hz, settings, chunks)
-        t_ns, late, duplicate, late_run = part.t_ns, part.late, part.duplicate, part.late_run
-        state, released_t, released = _release(
-            state, t_ns[part.kept], values[part.rows][part.kept], settings.reorder_ns
-        )
+        state, released_t, released = _release(state, part.t_ns, part.values, settings.reorder_ns)
         counters = state.counters
-        state = replace(
-            state,
-            late_run=late_run,
-            counters=replace(counters, late=counters.late + late, duplicate=counters.duplicate + duplicate),
-        )
+        n_late, n_double = counters.late + part.late, counters.duplicate + part.duplicate
+        state = replace(state, counters=replace(counters, late=n_late, duplicate=n_double))
         state = _interpolate(state, released_t, released, rate_hz, settings, chunks)
     counters = replace(state.counters, n_samples=n_before + len(block))
-    return replace(state, counters=counters, seen=seen), chunks
+    return replace(state, counters=counters, late_t_ns=late_t_ns, late=late, seen=seen), chunks
 
 
 def _marks(t_ns: IntArray, values: FloatArray) -> IntArray:
@@ -148,34 +145,33 @@ def _marks(t_ns: IntArray, values: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A stretch of a block on one clock: which rows, which of them are kept, and how many were refused."""
+    """Samples that are kept, on one clock, and how many were refused; resets: the clock was set back before them."""
 
-    rows: slice
     t_ns: IntArray
-    kept: np.ndarray
+    values: FloatArray
     late: int
     duplicate: int
-    late_run: int
+    resets: bool
 
 
 def _admit(
-    state: ResamplerState, t_ns: IntArray, marks: IntArray, reorder_ns: int
-) -> tuple[list[tuple[_Part, bool]], IntArray]:
-    """The block's rows sorted into kept, late and duplicate; a second part begins where the clock was set back.
-
-    Beside them the marks of the last samples.
-    """
+    state: ResamplerState, t_ns: IntArray, values: FloatArray, reorder_ns: int
+) -> tuple[list[_Part], IntArray, FloatArray, IntArray]:
+    """The block's samples sorted into kept, late and duplicate; then the late ones at its end, and the last marks."""
     if t_ns.size == 0:
-        return [], state.seen
+        return [], state.late_t_ns, state.late, state.seen
+    marks = _marks(t_ns, values)
     before = np.empty_like(t_ns)  # the newest stamp before each row
     before[0] = t_ns[0] - 1 - reorder_ns if state.max_t_ns is None else state.max_t_ns
     before[1:] = np.maximum(np.maximum.accumulate(t_ns[:-1]), before[0])
     if bool(np.all(t_ns > before - reorder_ns)):
-        part = _Part(slice(0, t_ns.size), t_ns, np.ones(t_ns.size, dtype=np.bool_), 0, 0, 0)
-        return [(part, False)], np.concatenate([state.seen, marks])[-SEEN_SAMPLES:]
+        part = _Part(t_ns, values, state.late_t_ns.size, 0, resets=False)
+        return [part], _NO_T, _NO_V, np.concatenate([state.seen, marks])[-SEEN_SAMPLES:]
+    run = list(zip(state.late_t_ns.tolist(), state.late, strict=True))
     seen = _Seen(state.seen)
-    parts = list(_admit_one_by_one(int(before[0]), state.late_run, t_ns, marks, seen, reorder_ns))
-    return parts, np.array(seen.last, dtype=np.int64)
+    rows = zip(t_ns.tolist(), values, marks.tolist(), strict=True)
+    parts = list(_admit_one_by_one(int(before[0]), run, rows, seen, reorder_ns))
+    return parts, *_stacked(run), np.array(seen.last, dtype=np.int64)
 
 
 class _Seen:
@@ -196,31 +192,36 @@ class _Seen:
 
 
 def _admit_one_by_one(
-    newest: int, late_run: int, t_ns: IntArray, marks: IntArray, seen: _Seen, reorder_ns: int
-) -> Iterator[tuple[_Part, bool]]:
-    """As `_admit`, row by row: only blocks with a late or doubled stamp come here."""
-    start, late, duplicate, resets = 0, 0, 0, False
-    kept = np.zeros(t_ns.size, dtype=np.bool_)
-    for i, (t, mark) in enumerate(zip(t_ns.tolist(), marks.tolist(), strict=True)):
+    newest: int, run: list[_Sample], rows: Iterable[tuple[int, FloatArray, int]], seen: _Seen, reorder_ns: int
+) -> Iterator[_Part]:
+    """As `_admit`, row by row: only blocks with a late or doubled stamp come here. run: the last ones, which are late."""
+    kept: list[_Sample] = []
+    late, duplicate, resets = 0, 0, False
+    for t, row, mark in rows:
         is_late = t <= newest - reorder_ns
         if is_late and (t == newest or mark in seen):  # the first without a reorder buffer alone
             duplicate += 1
             continue
         seen.add(mark)
         if not is_late:
-            kept[i] = True
-            late_run = 0
+            late += len(run)
+            run.clear()
+            kept.append((t, row))
             newest = max(newest, t)
             continue
-        late_run += 1
-        if late_run < CLOCK_RESET_SAMPLES:
-            late += 1
-            continue
-        yield _Part(slice(start, i), t_ns[start:i], kept[start:i], late, duplicate, 0), resets
-        start, late, duplicate, resets, late_run = i, 0, 0, True, 0
-        kept[i] = True
-        newest = t
-    yield _Part(slice(start, t_ns.size), t_ns[start:], kept[start:], late, duplicate, late_run), resets
+        run.append((t, row))
+        if len(run) == CLOCK_RESET_SAMPLES:
+            yield _Part(*_stacked(kept), late, duplicate, resets)
+            first = max((i for i in range(1, len(run)) if run[i][0] <= run[i - 1][0]), default=0)
+            kept, newest = run[first:], t
+            late, duplicate, resets = first, 0, True
+            run.clear()
+    yield _Part(*_stacked(kept), late, duplicate, resets)
+
+
+def _stacked(samples: Sequence[_Sample]) -> tuple[IntArray, FloatArray]:
+    t_ns = np.array([t for t, _ in samples], dtype=np.int64)
+    return t_ns, np.array([row for _, row in samples], dtype=np.float64).reshape(-1, 6)
 
 
 def _release(

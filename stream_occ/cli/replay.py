@@ -205,7 +205,7 @@ def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
         if result.ahead_s > TOLD_AHEAD_S:
             say(
                 f"stamps end {math.ceil(result.ahead_s)} s ahead of the clock: wait so long before the next replay to "
-                "the same device, or detect takes its first samples for late"
+                "the same device, or detect takes its clock for set back"
             )
     if json_path is not None:
         value = asdict(result)

@@ -7,7 +7,7 @@ def resample_loop(t_ns, values, *, rate_hz, gap_s, reorder_s, reset_after=25, re
     """Segments [(anchor_ns, grid values (n, 6))] and counters of a whole stream of samples."""
     gap_ns, reorder_ns = round(gap_s * 1e9), round(reorder_s * 1e9)
     counters = {"late": 0, "duplicate": 0, "clock_reset": 0, "gap": 0}
-    newest, late_run, waiting, seen = None, 0, [], []
+    newest, run, waiting, seen = None, [], [], []
     epochs = [[]]
     for t, v in zip([int(t) for t in t_ns], values, strict=True):
         is_late = newest is not None and t <= newest - reorder_ns
@@ -16,24 +16,28 @@ def resample_loop(t_ns, values, *, rate_hz, gap_s, reorder_s, reset_after=25, re
             counters["duplicate"] += 1
             continue
         seen.append(sample)
-        if is_late:
-            late_run += 1
-            if late_run < reset_after:
-                counters["late"] += 1
-                continue
+        if is_late and len(run) + 1 < reset_after:
+            run.append((t, v))
+            continue
+        taken = [(t, v)]
+        if is_late:  # one too many: another clock, which began where these began to rise
+            while run and run[-1][0] < taken[0][0]:
+                taken.insert(0, run.pop())
             epochs[-1].extend(sorted(waiting, key=lambda s: s[0]))
             epochs.append([])
             waiting, newest = [], None
             counters["clock_reset"] += 1
-        late_run = 0
-        newest = t if newest is None else max(newest, t)
-        if any(t == other for other, _ in waiting):
-            counters["duplicate"] += 1
-        else:
-            waiting.append((t, v))
-        ready = sorted((s for s in waiting if s[0] <= newest - reorder_ns), key=lambda s: s[0])
-        waiting = [s for s in waiting if s[0] > newest - reorder_ns]
-        epochs[-1].extend(ready)
+        counters["late"] += len(run)
+        run = []
+        for t, v in taken:
+            newest = t if newest is None else max(newest, t)
+            if any(t == other for other, _ in waiting):
+                counters["duplicate"] += 1
+            else:
+                waiting.append((t, v))
+            ready = sorted((s for s in waiting if s[0] <= newest - reorder_ns), key=lambda s: s[0])
+            waiting = [s for s in waiting if s[0] > newest - reorder_ns]
+            epochs[-1].extend(ready)
     segments = []
     for epoch in epochs:
         current = []

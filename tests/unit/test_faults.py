@@ -38,6 +38,8 @@ EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "windows"
     ("epoch-unit", "WAL", "epoch_unit", "all messages"),
     ("epoch-unit:1000000", "WAL", "epoch_unit", "all messages"),
     ("noise", "STD 300", "noisy", "its windows"),
+    ("clock-reset", "WAL", "clock_reset", "nothing"),
+    ("clock-lost:0", "WAL", "stamp_out_of_range", "all messages"),
     ("rate", "WAL", "rate_mismatch", "nothing"),
     ("rate:0.6", "WAL", "rate_mismatch", "nothing"),
     ("gap", "WAL", "gap", "nothing"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_occ.resampling import CLOCK_RESET_SAMPLES, ResamplerState, StreamSettings, resample
+from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import SampleBlock
 
 MS = 1_000_000
@@ -87,14 +87,33 @@ def test_reorder_buffer_puts_a_straggler_in_its_place():
 
 
 def test_clock_set_back_starts_a_new_segment():
-    """A device whose clock jumps back an hour is heard again after CLOCK_RESET_SAMPLES samples, not never."""
+    """A device whose clock jumps back an hour is heard again after 25 samples, and none is lost."""
     before = 3_600_000 + np.arange(50) * 20
     after = np.arange(100) * 20
     chunks, state = run(ramp(before), ramp(after))
     assert state.counters.clock_reset == 1
-    assert state.counters.late == CLOCK_RESET_SAMPLES - 1
+    assert state.counters.late == 0
     anchors = [c.anchor_t_ns // MS for c in chunks if c.starts_segment]
-    assert anchors == [3_600_000, (CLOCK_RESET_SAMPLES - 1) * 20]
+    assert anchors == [3_600_000, 0]
+    assert sum(len(c.values) for c in chunks) == 150
+
+
+def test_late_samples_are_held_until_it_is_known_what_they_are():
+    """24 in a row: neither late nor a clock that was set back; the next one decides."""
+    before, after = ramp(3_600_000 + np.arange(50) * 20), ramp(np.arange(24) * 20)
+    _, state = run(before, after)
+    assert (state.counters.late, state.counters.clock_reset) == (0, 0)
+    _, in_time = run(before, after, ramp([3_601_000]))
+    assert (in_time.counters.late, in_time.counters.clock_reset) == (24, 0)
+    _, reset = run(before, after, ramp([480]))
+    assert (reset.counters.late, reset.counters.clock_reset) == (0, 1)
+
+
+def test_straggler_just_before_the_clock_is_set_back_is_late():
+    """Of 25 samples the first is of the old clock: the new one begins with the second."""
+    chunks, state = run(ramp(3_600_000 + np.arange(50) * 20), ramp([3_600_970, *range(0, 480, 20)]))
+    assert (state.counters.late, state.counters.clock_reset) == (1, 1)
+    assert [c.anchor_t_ns // MS for c in chunks if c.starts_segment] == [3_600_000, 0]
 
 
 @pytest.mark.parametrize("reorder_s", [0.0, 0.2])
@@ -120,7 +139,7 @@ def test_older_message_sent_again_is_known_by_its_samples():
 def test_stragglers_sent_twice_are_no_clock_that_was_set_back():
     """20 late samples, and the same 20 again: 20 late, 20 duplicates."""
     stragglers = ramp(np.arange(20) * 20 + 7)
-    _, state = run(ramp(np.arange(100) * 20), stragglers, stragglers)
+    _, state = run(ramp(np.arange(100) * 20), stragglers, stragglers, ramp([2000]))
     assert (state.counters.late, state.counters.duplicate, state.counters.clock_reset) == (20, 20, 0)
 
 
@@ -129,7 +148,7 @@ def test_same_stamps_with_other_values_are_a_clock_that_was_set_back():
     before = ramp(np.arange(100) * 20)
     after = SampleBlock("dev", before.t_ns, before.acc_ms2 + 1.0, before.gyr_rads)
     _, state = run(before, after)
-    assert (state.counters.clock_reset, state.counters.late) == (1, CLOCK_RESET_SAMPLES - 1)
+    assert (state.counters.clock_reset, state.counters.late) == (1, 0)
 
 
 def test_one_stray_stamp_from_the_future_does_not_deafen_the_device():
@@ -137,7 +156,7 @@ def test_one_stray_stamp_from_the_future_does_not_deafen_the_device():
     stray = np.concatenate([np.arange(50) * 20, [3_600_000], 1000 + np.arange(100) * 20])
     chunks, state = run(ramp(stray))
     assert state.counters.clock_reset == 1
-    assert [c.anchor_t_ns // MS for c in chunks if c.starts_segment][-1] == 1000 + (CLOCK_RESET_SAMPLES - 1) * 20
+    assert [c.anchor_t_ns // MS for c in chunks if c.starts_segment][-1] == 1000
 
 
 @pytest.mark.parametrize("rate_hz", [84.0, 50.0, 200.0])
