@@ -194,7 +194,7 @@ class _Seen:
 def _admit_one_by_one(
     newest: int, run: list[_Sample], rows: Iterable[tuple[int, FloatArray, int]], seen: _Seen, reorder_ns: int
 ) -> Iterator[_Part]:
-    """As `_admit`, row by row: only blocks with a late or doubled stamp come here. run: the last ones, which are late."""
+    """As `_admit`, row by row: only blocks with a late or doubled stamp come. run: the late ones in a row so far."""
     kept: list[_Sample] = []
     late, duplicate, resets = 0, 0, False
     for t, row, mark in rows:
