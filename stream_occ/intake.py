@@ -65,6 +65,7 @@ class DeviceRecord:
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
     open_alert: Alert | None = None
     is_alert_retained: bool = False
+    is_alert_refused: bool = False  # by the broker: to be told again
     waveform: tuple[int, Waveform] | None = None
     drift: DriftWatch | None = None
     join: JoinState | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from stream_occ.config import Config
-from stream_occ.inbox import Link
+from stream_occ.inbox import Link, Outcome
 from stream_occ.intake import DeviceRecord
 from stream_occ.messages import (
     OFFLINE,
@@ -93,6 +94,9 @@ class Reporter:
             record.is_online = is_online
             self._retained(self._topics.availability(device_id), ONLINE if is_online else OFFLINE)
         message = self._state(record, state, now_s, now_ns)
+        if record.is_alert_refused and now_s >= record.state_due_s:
+            record.is_alert_refused = False
+            self._alert_as_it_is(device_id, record)
         shown = (message.state, message.faults, message.muted_until, message.not_worn, message.learning)
         if shown != record.shown or now_s >= record.state_due_s:
             record.shown = shown
@@ -142,7 +146,15 @@ class Reporter:
         """Hands alerts over in their order; what the link has no room for waits for the next slice."""
         while record.unsent and self._link.has_room:
             topic, payload, is_retained = record.unsent.pop(0)
-            self._link.publish(topic, payload, qos=1, is_retained=is_retained)
+            on_done = partial(_note_refusal, record) if is_retained else None
+            self._link.publish(topic, payload, qos=1, is_retained=is_retained, on_done=on_done)
+
+    def _alert_as_it_is(self, device_id: str, record: DeviceRecord) -> None:
+        """Once more the retained alert, or that there is none: the broker did not want it, its quota was used up."""
+        alert = record.open_alert if record.is_alert_retained else None
+        payload = b"" if alert is None else alert_message(alert).to_payload()
+        record.unsent.append((self._topics.alert(device_id), payload, True))
+        self._send(record)
 
     def _retained(self, topic: str, payload: bytes) -> None:
         if self._link.is_connected:
@@ -211,6 +223,12 @@ class Reporter:
         record.raised.update(faults - record.faults - self._service_faults - SILENCE)
         record.faults = frozenset(faults)
         return faults
+
+
+def _note_refusal(record: DeviceRecord, outcome: Outcome) -> None:
+    """In the network thread."""
+    if outcome == "refused":
+        record.is_alert_refused = True
 
 
 def _rounded(value: float | None) -> float | None:

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 from stream_occ.keeping import Keeper
+from stream_occ.mqtt import MqttLink, MqttOptions
 from stream_occ.store import Store
 from tests.unit.service_bench import CHECKED, Bench
 from tests.unit.toy_model import toy_model
@@ -125,6 +128,40 @@ def test_what_the_broker_does_not_want_is_tried_again() -> None:
     bench.link.outcome = "taken"
     bench.wait(14.0)
     assert bench.events() == TOLD * 3
+
+
+def test_retained_alert_that_the_broker_had_no_quota_for_is_told_again() -> None:
+    """With every state until it is taken; and once it is closed meanwhile, that there is none."""
+    bench = Bench(events=CHECKED)
+    bench.link.outcome = "refused"
+    bench.fall()
+    first = bench.link.retained.pop("stream_occ/w1/alert")
+    bench.wait(5.0)
+    assert "stream_occ/w1/alert" not in bench.link.retained
+    bench.wait(6.0)
+    assert bench.link.retained.pop("stream_occ/w1/alert") == first
+    bench.command("cancel")
+    bench.run()
+    del bench.link.retained["stream_occ/w1/alert"]
+    bench.link.outcome = "taken"
+    bench.wait(11.0)
+    assert bench.link.retained.pop("stream_occ/w1/alert") == b""
+    bench.wait(30.0)
+    assert "stream_occ/w1/alert" not in bench.link.retained
+
+
+@pytest.mark.parametrize("reason", ["Quota exceeded", "Not authorized", "Packet identifier in use"])
+def test_puback_that_is_a_failure_takes_nothing(reason: str) -> None:
+    """Its reason code decides: the message is counted, and whoever published it is told that it was refused."""
+    link = MqttLink(MqttOptions("127.0.0.1", 1, "c"))
+    outcomes: list[str] = []
+    assert link.publish("stream_occ/w1/event", b"{}", qos=1, is_retained=False, on_done=outcomes.append)
+    mid = next(iter(link._pending))
+    link._on_publish(None, None, mid, ReasonCode(PacketTypes.PUBACK, reason), None)
+    assert outcomes == ["refused"]
+    assert dict(link.dropped) == {"refused_by_broker": 1}
+    assert link.n_pending == 0
+    link.stop()
 
 
 def test_nothing_is_sent_twice_while_the_broker_has_not_answered() -> None:
