@@ -89,6 +89,9 @@ class StateMessage(Message):
     score: Finite | None = Field(description="score of the last window, high = abnormal; null before the first")
     threshold: Finite = Field(description="a window whose score is above it is an outlier")
     rate_hz: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="measured sampling rate, Hz")
+    jitter_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="standard deviation of the last 64 intervals between stamps, ms"
+    )
     clock_offset_s: Finite | None = Field(
         default=None, description="by how much the device's clock is ahead of ours, s, less the link's least delay"
     )

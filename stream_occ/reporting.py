@@ -101,6 +101,8 @@ class Reporter:
         if shown != record.shown or now_s >= record.state_due_s:
             record.shown = shown
             record.state_due_s = now_s + self._output.state_interval_s
+            jitter_ms = None if state is None else _rounded(state.resampler.measured_jitter_ms)  # dear: only here
+            message = message.model_copy(update={"jitter_ms": jitter_ms})
             self._retained(self._topics.state(device_id), message.to_payload())
 
     def goodbye(self, device_id: str, record: DeviceRecord) -> None:

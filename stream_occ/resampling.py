@@ -92,6 +92,11 @@ class ResamplerState:
             return None
         return (self.recent_t_ns.size - 1) * NS_PER_S / float(self.recent_t_ns[-1] - self.recent_t_ns[0])
 
+    @property
+    def measured_jitter_ms(self) -> float | None:
+        """Standard deviation of the last 64 intervals of the segment, ms; None before there are two samples."""
+        return float(np.diff(self.recent_t_ns).std()) / 1e6 if self.recent_t_ns.size > 1 else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridChunk:

@@ -13,7 +13,7 @@ from stream_occ.events import EventPolicy
 from stream_occ.pipeline import Pipeline
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, DeviceProfile, SampleBlock
-from tests.unit.service_bench import CHECKED, T0_NS, Bench
+from tests.unit.service_bench import CHECKED, JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
 MS = 1_000_000
@@ -73,6 +73,17 @@ def test_ask_16_jitter_is_measured_where_a_device_is_set_up() -> None:
     found = timing(t_ns, [])
     assert found.rate_hz == pytest.approx(50.0)
     assert found.jitter_ms == pytest.approx(10.0)
+
+
+def test_ask_16_jitter_of_a_running_device_is_in_its_state() -> None:
+    """Steps of 10 and 30 ms in turn: 10 ms off on either side; even ones have none."""
+    for steps_ms, jitter_ms in (([10, 30] * 50, 10.0), ([20] * 100, 0.0)):
+        bench = Bench()
+        t_ns = T0_NS + np.cumsum([0, *steps_ms]) * MS
+        acc = np.tile([0.0, 0.0, 9.8], (t_ns.size, 1)) + 0.1 * np.sin(np.arange(t_ns.size))[:, None]
+        bench.deliver("wearables/w1/imu", JSON.encode(SampleBlock("w1", t_ns, acc, 0.01 * acc)))
+        bench.run(2.0)
+        assert bench.state()["jitter_ms"] == pytest.approx(jitter_ms)
 
 
 def test_ask_18_a_clock_that_runs_off_is_followed() -> None:
