@@ -91,7 +91,7 @@ class Inbox:
         self._max_bytes = max_bytes
         self._queue: deque[Received] = deque()
         self._n_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()  # told of each message
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -110,7 +110,13 @@ class Inbox:
                 return False
             self._queue.append(message)
             self._n_bytes += size
+            self._lock.notify()
             return True
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns when a message waits, after timeout_s at the latest."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._queue, timeout_s)
 
     def drain(self, max_bytes: float = math.inf) -> list[Received]:
         """What waits, in order of arrival: as many messages as have max_bytes together, but at least one."""

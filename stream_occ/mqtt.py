@@ -32,7 +32,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Outcome, Received, Token
-from stream_occ.mqtt_options import Birth, MqttOptions, Subscription, guarded, named, set_tls
+from stream_occ.mqtt_options import Birth, MqttOptions, Subscription, confirm_at_once, guarded, named, set_access
 
 __all__ = ["Birth", "MqttLink", "MqttOptions", "Subscription"]
 
@@ -47,6 +47,7 @@ TAKEOVER_WINDOW_S = 60.0
 STABLE_S = 10.0  # a connection that lasts less is no reason to connect faster after the next loss
 SHORT_CONNECTIONS_UNTIL_HINT = 3
 MAX_READS = 100  # packets read in one round, before writing has its turn
+MAX_ACKS = 20  # of one round: a save lets go of thousands, and what comes meanwhile must not wait for them
 
 
 class _Pending(NamedTuple):
@@ -220,7 +221,7 @@ class MqttLink:
             return
         has_pending = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
         writers = [sock] if self._client.want_write() else []
-        timeout_s = 0.0 if has_pending else SELECT_TIMEOUT_S
+        timeout_s = 0.0 if has_pending or self._acks else SELECT_TIMEOUT_S
         readers: list[Any] = [sock, self._wake_read]
         readable, writable, _ = select.select(readers, writers, [], timeout_s)
         if self._wake_read in readable:
@@ -228,7 +229,8 @@ class MqttLink:
         if sock in readable or has_pending:
             self._last_read_s = time.monotonic()
             self._read()
-        self._send_acks()
+            confirm_at_once(sock)
+        self._send_acks(MAX_ACKS)
         if writable or self._client.want_write():
             self._client.loop_write()
         self._client.loop_misc()
@@ -245,15 +247,15 @@ class MqttLink:
             if self._n_received == n_before:
                 return
 
-    def _send_acks(self) -> None:
-        while self._acks:
+    def _send_acks(self, at_most: int) -> None:
+        for _ in range(min(len(self._acks), at_most)):
             token = self._acks.popleft()
             if token.connection == self.n_connects and self.is_connected:
                 self._client.ack(token.mid, token.qos)
 
     def _close(self) -> None:
         try:
-            self._send_acks()
+            self._send_acks(len(self._acks))
             if self._client.socket() is not None:
                 self._client.disconnect()
                 self._client.loop_write()
@@ -274,12 +276,8 @@ class MqttLink:
             manual_ack=options.unacknowledged_messages > 0,
         )
         client.suppress_exceptions = True
-        client.connect_timeout = options.connect_timeout_s
         client.max_queued_messages_set(options.outgoing_messages)
-        if options.username is not None:
-            client.username_pw_set(options.username, options.password)
-        if options.use_tls:
-            set_tls(client, options)
+        set_access(client, options)
         if self._birth is not None:
             client.will_set(self._birth.topic, self._birth.offline, qos=1, retain=True)
         client.on_connect = guarded(self._on_connect)

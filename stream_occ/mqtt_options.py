@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,8 +61,26 @@ class Birth:
     offline: bytes = b"offline"
 
 
-def set_tls(client: Any, options: MqttOptions) -> None:
-    """Has the MQTT client use TLS 1.2 or newer, the broker's certificate and name checked, always.
+def set_access(client: Any, options: MqttOptions) -> None:
+    """Has the MQTT client use what the options say of name and TLS, and send each packet at once.
+
+    Raises ConfigError as `_set_tls` does.
+    """
+    client.connect_timeout = options.connect_timeout_s
+    client.on_socket_open = guarded(_send_at_once)
+    if options.username is not None:
+        client.username_pw_set(options.username, options.password)
+    if options.use_tls:
+        _set_tls(client, options)
+
+
+def _send_at_once(_: Any, __: Any, sock: Any) -> None:
+    """No packet waits for the acknowledgement of the one before."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _set_tls(client: Any, options: MqttOptions) -> None:
+    """TLS 1.2 or newer, the broker's certificate and name checked, always.
 
     Raises ConfigError for files that are no certificates, or a key that only a pass phrase opens.
     """
@@ -123,3 +143,10 @@ def guarded(callback: Callable[..., None]) -> Callable[..., None]:
             log.exception("error in %s", callback.__name__)
 
     return guarded
+
+
+def confirm_at_once(sock: Any) -> None:
+    """Has what came confirmed by the kernel now, not in 40 ms: until then a broker may hold its next packets back."""
+    if hasattr(socket, "TCP_QUICKACK"):  # Linux; holds for what came so far
+        with contextlib.suppress(OSError):  # closed meanwhile
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -17,7 +18,7 @@ from stream_occ.messages import CountersMessage, Topics
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.notify import Notifier
 from stream_occ.scoring import Model
-from stream_occ.service import Service
+from stream_occ.service import TICK_S, Service
 from stream_occ.vitals import Monitor
 from stream_occ.wiring import link_options
 
@@ -94,6 +95,8 @@ def _run(
     worker = Worker(service, config.output.slice_s, monitor)
     watchdog = Watchdog(links, worker, config.mqtt.keepalive_s)
     server = None if monitor is None else _health_server(config, model, watchdog, monitor, stop)
+    gc.collect()
+    gc.freeze()  # or each full collection would go through all that was imported, and hold a slice up for 40 ms
     for each in links:
         each.start()
     worker.start()
@@ -207,15 +210,20 @@ class Watchdog:
 
 
 class Worker(threading.Thread):
-    """Runs a slice every slice_s; an error in one is logged, but after MAX_FAILED_SLICES in a row the thread ends.
+    """Runs a slice when a message has come, and every tick_s without; the next one not before slice_s are over.
 
-    A service whose slices all fail must not look alive: the dead thread ends it with an error.
+    So a message that comes alone is decided at once, and of many those that came within slice_s, or while the last
+    slice took longer, are one batch. An error in a slice is logged, but after MAX_FAILED_SLICES in a row the thread
+    ends. A service whose slices all fail must not look alive: the dead thread ends it with an error.
     """
 
-    def __init__(self, service: Service, slice_s: float, monitor: Monitor | None = None) -> None:
+    def __init__(
+        self, service: Service, slice_s: float, monitor: Monitor | None = None, *, tick_s: float = TICK_S
+    ) -> None:
         super().__init__(name="worker", daemon=True)
         self._service = service
         self._slice_s = slice_s
+        self._tick_s = tick_s
         self._monitor = monitor
         self._is_stopping = threading.Event()
         self._beat_s = time.monotonic()
@@ -239,8 +247,9 @@ class Worker(threading.Thread):
             except Exception:
                 n_failed += 1
                 log.exception("slice failed, %d in a row", n_failed)
+            self._service.wait(self._tick_s)
             if not self._service.is_behind:
-                self._is_stopping.wait(max(0.0, self._slice_s - (time.monotonic() - started_s)))
+                self._is_stopping.wait(max(0.0, started_s + self._slice_s - time.monotonic()))
 
     def _note(self, started_s: float) -> None:
         """A mistake here costs the view of the service from outside, never a slice."""

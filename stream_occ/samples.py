@@ -5,6 +5,7 @@ Inside the package everything is SI, gravity included, right-handed axes, int64 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +43,24 @@ class SampleBlock:
 
     def __len__(self) -> int:
         return int(self.t_ns.shape[0])
+
+
+def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
+    """One block a device, in order of arrival: far less work where messages are small."""
+    by_device: dict[str, list[SampleBlock]] = {}
+    for block in blocks:
+        by_device.setdefault(block.device_id, []).append(block)
+    return [
+        own[0]
+        if len(own) == 1
+        else SampleBlock(
+            device_id,
+            np.concatenate([block.t_ns for block in own]),
+            np.concatenate([block.acc_ms2 for block in own]),
+            np.concatenate([block.gyr_rads for block in own]),
+        )
+        for device_id, own in by_device.items()
+    ]
 
 
 Sensor = Literal["acc", "linear", "gravity", "gyr"]

@@ -1,4 +1,4 @@
-"""The detector's worker: it takes what came in a time slice, steps the pipeline, and publishes.
+"""The detector's worker: it takes what came, steps the pipeline, and publishes.
 
 `Service` has no thread, socket or clock of its own: tests drive it by hand, stream_occ.running gives it all three.
 """
@@ -10,17 +10,16 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-
-import numpy as np
 
 from stream_occ.alert_types import Command
 from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
+from stream_occ.deliveries import Deliveries
 from stream_occ.drift import DriftPolicy, DriftWatch
 from stream_occ.events import EventPolicy
-from stream_occ.inbox import Inbox, Link, Received, Token
+from stream_occ.inbox import Inbox, Link, Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinState
 from stream_occ.keeping import Keeper
@@ -29,21 +28,19 @@ from stream_occ.outbox import Outbox
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.reporting import Reporter
 from stream_occ.resampling import StreamSettings
-from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, SampleBlock
+from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, SampleBlock, joined
 from stream_occ.scoring import Model
-from stream_occ.seen import Seen, digest
+from stream_occ.seen import Seen
 from stream_occ.store import Told
 from stream_occ.waveform import Signals
 
 log = logging.getLogger("stream_occ.service")
 
+TICK_S = 0.25  # so often what changes by the clock alone is looked at
 FORGET_INTERVAL_S = 60.0
 # Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
 # minutes and gigabytes. More waits for the next slice, which then begins at once.
 SLICE_BYTES = 1024 * 1024
-# Messages are acknowledged when a save holds them. A broker that sends no more than so many without acknowledgements
-# stands still until then: so many wait and none comes.
-STALLED_MESSAGES = 16
 NUMBERED_SAVE_S = 1.0  # a device that sends again what it is not told of must be told soon
 CLOCK_SET_NS = 1 * NS_PER_S  # less is a clock that is corrected as it goes
 LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
@@ -96,10 +93,10 @@ class Service:
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
         self._outbox.restore(self._keeper.outbox())
-        self._link = link
-        self._unacknowledged: list[Token] = []
-        self._max_unacknowledged = config.limits.queue_messages // 4
         self._seen = Seen(self._keeper.seen())
+        self._deliveries = Deliveries(
+            link, self.intake, self.topics, self._seen, max_waiting=config.limits.queue_messages // 4
+        )
         key, seen = config.resolved_command_key, self._seen if self._keeper.is_keeping else None
         self._desk = CommandDesk(
             self.topics, self.intake, max_age_s=config.limits.max_command_age_s, key=key, seen=seen
@@ -114,11 +111,11 @@ class Service:
         self._ahead_ns = self._clock.wall_ns() - self._clock.sleepless_ns()  # of the clock that nobody sets
         self._started = instant(self._clock.wall_ns())
         self._counters_due_s = 0.0
+        self._tick_due_s = 0.0
         self._forget_due_s = 0.0
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
         self._held: dict[str, JoinState] = {}
-        self._is_stalled = False
         self._numbered_due_s = 0.0
 
     def renew(self) -> None:
@@ -129,6 +126,10 @@ class Service:
     def is_behind(self) -> bool:
         """True while more waits than one slice takes."""
         return self._inbox.n_bytes > SLICE_BYTES
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns when there is something to take, after timeout_s at the latest."""
+        self._inbox.wait(timeout_s)
 
     def run_slice(self) -> None:
         """Takes what waits, up to a bound, steps all devices as one batch, keeps and publishes what changed."""
@@ -153,7 +154,7 @@ class Service:
             log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
         self._reporter.decisions(decisions)
         self._watch_drift(decisions)
-        self._report(now_s, now_ns)
+        self._report(now_s, now_ns, {alert.device_id for alert in told})
 
     def close(self) -> None:
         """The last slices, and word that nobody watches any more."""
@@ -198,7 +199,7 @@ class Service:
         An act is meant for what was known when it was sent: later samples must not come before it.
         """
         blocks: list[SampleBlock] = []
-        for message in self._fresh(self._inbox.drain(SLICE_BYTES)):
+        for message in self._deliveries.fresh(self._inbox.drain(SLICE_BYTES)):
             if not self.topics.is_command(message.topic):
                 blocks += self._accept(message, now_ns, now_s)
                 continue
@@ -217,39 +218,21 @@ class Service:
         self._drop_forgotten()
         yield self._known(blocks)
 
-    def _fresh(self, messages: Sequence[Received]) -> Iterator[Received]:
-        """The messages that were not taken before; all are to be acknowledged."""
-        self._is_stalled = not messages and len(self._unacknowledged) >= STALLED_MESSAGES
-        for message in messages:
-            if message.token is None:
-                yield message
-                continue
-            self._unacknowledged.append(message.token)
-            key, is_command = digest(message.topic, message.payload), self.topics.is_command(message.topic)
-            # Two acts, or two messages that are stamped at arrival, may be alike.
-            may_be_alike = is_command or self.intake.is_stamped_here(message.topic)
-            if key in self._seen and (message.is_again or not may_be_alike):
-                self.intake.refuse_command("delivered_again", message.topic, "")
-                continue
-            if is_command:
-                self._seen.add(key)
-            yield message
-
     def _accept(self, message: Received, now_ns: int, now_s: float) -> list[SampleBlock]:
         """The message's samples, and a note that its device's state holds them."""
         blocks = self.intake.accept(message, now_ns=now_ns, now_s=now_s)
         names = {block.device_id for block in blocks} | self.intake.held.keys()
         self._held |= self.intake.held
         self.intake.held.clear()
-        if message.token is not None and names:
-            self._seen.add(digest(message.topic, message.payload))
-        if names and (message.token is not None or any(block.number for block in blocks)):
-            self._keeper.touch(names)
+        if names:
+            self._deliveries.took(message)
+            if message.token is not None or any(block.number for block in blocks):
+                self._keeper.touch(names)
         return blocks
 
     def _known(self, blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
         """One block a device, of those that are still known."""
-        known = _joined([block for block in blocks if block.device_id in self.intake.devices])
+        known = joined([block for block in blocks if block.device_id in self.intake.devices])
         if self._signals is not None:
             self._signals.push(known)
         return known
@@ -296,7 +279,6 @@ class Service:
                     record.waveform = (alert.seq, waveform)
             changes.append(Told(alert, now_ns, waveform, waits))
         self._keeper.note(changes, self._acted, self._outbox.settled())
-        self._acted.clear()
         if self._signals is not None:
             self._signals.trim()
 
@@ -304,9 +286,8 @@ class Service:
         """Has changes and what is due written down, then the messages behind it acknowledged."""
         self._state = self._state.holding({n: join for n, join in self._held.items() if n in self.intake.devices})
         self._held.clear()
-        is_waiting = self._is_stalled or len(self._unacknowledged) > self._max_unacknowledged
         numbered = {name: record for name, record in self.intake.devices.items() if record.numbering.is_due}
-        is_waiting |= bool(numbered) and now_s >= self._numbered_due_s
+        is_waiting = self._deliveries.are_pressing or (bool(numbered) and now_s >= self._numbered_due_s)
         is_safe = not self._keeper.is_keeping
         if is_last or is_waiting or self._keeper.is_due(now_s):
             devices = {
@@ -324,9 +305,8 @@ class Service:
                     self._reporter.received_up_to(name, number)
                 for record in numbered.values():
                     record.numbering.is_due = False
-        if self._unacknowledged and is_safe:
-            self._link.acknowledge(self._unacknowledged)
-            self._unacknowledged = []
+        if is_safe:
+            self._deliveries.acknowledge()
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
         if self._outbox.n_dropped > self._outbox_full[0]:
             self._outbox_full = self._outbox.n_dropped, now_s
@@ -398,33 +378,21 @@ class Service:
                 self._reporter.forget(device_id)
             self.intake.forgotten.clear()
 
-    def _report(self, now_s: float, now_ns: int) -> None:
+    def _report(self, now_s: float, now_ns: int, told: Set[str]) -> None:
+        """States of devices that something came of, or was told of; of all at each tick."""
         if self._is_renewal_wanted.is_set():
             self._is_renewal_wanted.clear()
-            self._counters_due_s = 0.0
+            self._counters_due_s = self._tick_due_s = 0.0
             for record in self.intake.devices.values():
                 self._reporter.again(record)
+        changed, self._acted = told | self._acted, set()
+        is_tick = now_s >= self._tick_due_s
+        if is_tick:
+            self._tick_due_s = now_s + TICK_S
         for device_id, record in self.intake.devices.items():
-            state = self._state.devices.get(device_id)
-            self._reporter.device(device_id, record, state, now_s=now_s, now_ns=now_ns)
+            if is_tick or record.heard_s == now_s or record.unsent or device_id in changed:
+                state = self._state.devices.get(device_id)
+                self._reporter.device(device_id, record, state, now_s=now_s, now_ns=now_ns)
         if now_s >= self._counters_due_s:
             self._counters_due_s = now_s + self._interval_s
             self._reporter.counters(self.counters())
-
-
-def _joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
-    """One block a device, in order of arrival: far less work where messages are small."""
-    by_device: dict[str, list[SampleBlock]] = {}
-    for block in blocks:
-        by_device.setdefault(block.device_id, []).append(block)
-    return [
-        own[0]
-        if len(own) == 1
-        else SampleBlock(
-            device_id,
-            np.concatenate([block.t_ns for block in own]),
-            np.concatenate([block.acc_ms2 for block in own]),
-            np.concatenate([block.gyr_rads for block in own]),
-        )
-        for device_id, own in by_device.items()
-    ]

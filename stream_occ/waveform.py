@@ -37,25 +37,29 @@ class SignalMemory:
     keep_s: float
     max_samples: int
     _blocks: deque[SampleBlock] = field(default_factory=deque)
+    _ends_ns: deque[int] = field(default_factory=deque)  # of each block
 
     def push(self, block: SampleBlock) -> None:
         """Adds samples; `trim` takes the old ones away."""
         self._blocks.append(block)
+        self._ends_ns.append(int(block.t_ns.max()))
 
     def trim(self) -> None:
         """Forgets blocks that end earlier than keep_s before the latest one, or after it (a clock set back)."""
         if not self._blocks:
             return
-        latest_ns = int(self._blocks[-1].t_ns.max())
+        latest_ns = self._ends_ns[-1]
         oldest_ns = latest_ns - round(self.keep_s * NS_PER_S)
         kept: deque[SampleBlock] = deque()
+        ends_ns: deque[int] = deque()
         room = self.max_samples
-        for block in reversed(self._blocks):
-            if room > 0 and oldest_ns <= int(block.t_ns.max()) <= latest_ns:
+        for block, end_ns in zip(reversed(self._blocks), reversed(self._ends_ns), strict=True):
+            if room > 0 and oldest_ns <= end_ns <= latest_ns:
                 n = min(room, len(block))
                 room -= n
                 kept.appendleft(block if n == len(block) else _last(block, n))
-        self._blocks = kept
+                ends_ns.appendleft(end_ns)
+        self._blocks, self._ends_ns = kept, ends_ns
 
     def cut(self, t_end_ns: int, *, window_s: float, rate_hz: float) -> Waveform | None:
         """The window_s up to t_end_ns on the window's own grid, from the last hole on; None where that is nothing."""
@@ -89,6 +93,7 @@ class Signals:
         self._keep_s = KEEP_WINDOWS * window_s + reorder_s
         self._rate_hz = rate_hz
         self._memories: dict[str, SignalMemory] = {}
+        self._grown: dict[str, SignalMemory] = {}  # since the last `trim`
 
     def push(self, blocks: Sequence[SampleBlock]) -> None:
         """Adds samples; `trim` afterwards bounds what is kept."""
@@ -98,11 +103,13 @@ class Signals:
                 max_samples = round(MAX_RATE_RATIO * self._keep_s * self._rate_hz)
                 memory = self._memories[block.device_id] = SignalMemory(self._keep_s, max_samples)
             memory.push(block)
+            self._grown[block.device_id] = memory
 
     def trim(self) -> None:
         """Forgets what is too old for a window that ends now."""
-        for memory in self._memories.values():
+        for memory in self._grown.values():
             memory.trim()
+        self._grown.clear()
 
     def cut(self, device_id: str, t_end_ns: int) -> Waveform | None:
         """The device's window that ends at t_end_ns."""

@@ -252,7 +252,7 @@ class OutputConfig(Section):
     publish_score: bool = False
     publish_suspected: bool = True
     publish_waveform: bool = False
-    slice_s: float = Field(default=0.25, ge=0.01, le=10)
+    slice_s: float = Field(default=0.02, ge=0.0, le=10)
     state_interval_s: Seconds = 10.0
     offline_after_s: Seconds = 10.0
     fault_hold_s: Seconds = 60.0

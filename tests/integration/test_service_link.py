@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from stream_occ.inbox import Received
-from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
+from stream_occ.mqtt import MAX_ACKS, Birth, MqttLink, MqttOptions, Subscription
 from tests.integration.broker import MOSQUITTO, Broker
 from tests.integration.detector import Detector, Watcher, wait_until
 from tests.service_model import payload, walking
@@ -53,6 +54,37 @@ def test_both_protocol_versions_hear_publish_and_say_goodbye(broker: Broker, pro
         wait_until(lambda: watcher.last["out/status"] == b"offline", "offline")
         assert not link.is_alive
         assert link.n_pending == 0
+
+
+def test_a_save_that_lets_go_of_many_messages_holds_none_up(broker: Broker) -> None:
+    """Acknowledgements go out a few at a time, reading and sending between them; packets do not wait for each other."""
+    heard: list[Received] = []
+    link = MqttLink(
+        options(broker.port, session_expiry_s=60, unacknowledged_messages=1000),
+        on_message=heard.append,
+        subscriptions=[Subscription("in/+")],
+    )
+    n_acknowledged: list[int] = []
+    send_acks = link._send_acks
+
+    def counting(at_most: int) -> None:
+        before = len(link._acks)
+        send_acks(at_most)
+        n_acknowledged.append(before - len(link._acks))
+
+    link._send_acks = counting  # type: ignore[method-assign]
+    with Watcher(broker.port, "nothing") as watcher:
+        link.start()
+        wait_until(lambda: link.is_subscribed, "the subscription")
+        for i in range(100):
+            watcher.client.publish(f"in/{i}", b"", qos=1)
+        wait_until(lambda: len(heard) == 100, "all messages")
+        sock: Any = link._client.socket()
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        link.acknowledge([message.token for message in heard if message.token is not None])
+        wait_until(lambda: sum(n_acknowledged) == 100, "all acknowledgements")
+        link.stop()
+    assert max(n_acknowledged) == MAX_ACKS == 20
 
 
 def test_messages_that_came_while_away_are_delivered_on_return(broker: Broker) -> None:

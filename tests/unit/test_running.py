@@ -63,7 +63,7 @@ def test_service_whose_slices_all_fail_does_not_look_alive() -> None:
         raise RuntimeError("broken")
 
     bench.service.run_slice = fail  # type: ignore[method-assign]
-    worker = Worker(bench.service, 0.001)
+    worker = Worker(bench.service, 0.001, tick_s=0.001)
     worker.start()
     worker.join(10.0)
     assert not worker.is_alive()
@@ -80,7 +80,7 @@ def test_mistake_in_what_is_watched_costs_no_slice() -> None:
             raise RuntimeError("broken")
 
     broken: Any = Broken()
-    worker = Worker(Bench().service, 0.001, broken)
+    worker = Worker(Bench().service, 0.001, broken, tick_s=0.001)
     worker.start()
     deadline_s = time.monotonic() + 10
     while worker.n_slices < 2 * MAX_FAILED_SLICES and time.monotonic() < deadline_s:
@@ -88,3 +88,63 @@ def test_mistake_in_what_is_watched_costs_no_slice() -> None:
     worker.finish()
     assert worker.n_slices >= 2 * MAX_FAILED_SLICES
     assert broken.n_asked == 1
+
+
+class Slices:
+    """Notes how many messages each slice of a service finds."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.found = bench, list[int]()
+        self._run = bench.service.run_slice
+        bench.service.run_slice = self  # type: ignore[method-assign]
+
+    def __call__(self) -> None:
+        self.found.append(len(self.bench.inbox))
+        self._run()
+
+    def wait_for(self, n: int) -> None:
+        deadline_s = time.monotonic() + 10
+        while len(self.found) < n and time.monotonic() < deadline_s:
+            time.sleep(0.002)
+        assert len(self.found) >= n, self.found
+
+    def end(self, worker: Worker) -> None:
+        worker._is_stopping.set()
+        self.bench.send(5, device="last")  # or it would wait for its tick
+        worker.finish()
+
+
+def test_message_that_comes_alone_is_taken_at_once() -> None:
+    """Not at the next tick, which is a minute away."""
+    bench = Bench()
+    slices = Slices(bench)
+    worker = Worker(bench.service, 0.0, tick_s=60.0)
+    worker.start()
+    slices.wait_for(1)
+    bench.send(5)
+    slices.wait_for(2)
+    slices.end(worker)
+    assert slices.found[:2] == [0, 1]
+
+
+def test_messages_that_come_soon_after_a_slice_are_one_batch() -> None:
+    """The next slice begins slice_s after the last one began, with all that came meanwhile."""
+    bench = Bench()
+    slices = Slices(bench)
+    worker = Worker(bench.service, 1.0, tick_s=60.0)
+    worker.start()
+    slices.wait_for(1)
+    for first in range(0, 25, 5):
+        bench.send(5, first=first)
+    slices.wait_for(2)
+    slices.end(worker)
+    assert slices.found[:2] == [0, 5]
+
+
+def test_without_messages_a_slice_is_run_every_tick() -> None:
+    """Deadlines act, and silence is told, though nothing comes."""
+    slices = Slices(Bench())
+    worker = Worker(slices.bench.service, 0.0, tick_s=0.01)
+    worker.start()
+    slices.wait_for(5)
+    worker.finish()

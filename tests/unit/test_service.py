@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from stream_occ.inbox import Inbox, Received
+from stream_occ.reporting import Reporter
 from stream_occ.samples import NS_PER_S, SampleBlock
 from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
@@ -126,6 +128,31 @@ def test_state_is_published_on_change_and_at_its_interval() -> None:
     assert len(bench.link.of(topic)) == n + 1
 
 
+def test_between_ticks_only_devices_that_something_came_of_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes by the clock alone is told four times a second: more often would cost what the scores cost."""
+    looked_at: list[str] = []
+    device = Reporter.device
+
+    def noted(self: Reporter, device_id: str, *arguments: Any, **clocks: Any) -> None:
+        looked_at.append(device_id)
+        device(self, device_id, *arguments, **clocks)
+
+    monkeypatch.setattr(Reporter, "device", noted)
+    bench = Bench()
+    for name in ("w1", "w2", "w3"):
+        bench.send(5, device=name)
+    bench.run()
+    looked_at.clear()
+    bench.send(5, device="w2", first=5)
+    bench.command("mute", device="w3")
+    bench.run(0.1)
+    assert looked_at == ["w2", "w3"]
+    bench.run(0.1)
+    assert looked_at == ["w2", "w3"]
+    bench.run(0.1)
+    assert looked_at[2:] == ["w1", "w2", "w3"]
+
+
 def test_silent_device_goes_offline_and_says_so_in_its_state() -> None:
     """Availability follows data, not the connection; it comes back with the next data."""
     bench = Bench(output={"offline_after_s": 10.0})
@@ -182,6 +209,22 @@ def test_full_queue_refuses_the_newest_and_counts_it() -> None:
     assert inbox.n_refused == 2
     assert [message.payload for message in inbox.drain()] == [b"12345", b"1"]
     assert inbox.put(Received("t", b"1234567890", False, 0.0, 10))
+
+
+def test_whoever_waits_for_a_message_is_told_of_it() -> None:
+    """At once where one waits already; otherwise when it comes, or when the time is over."""
+    inbox, is_over = Inbox(2, 10), threading.Event()
+
+    def wait() -> None:
+        inbox.wait(60.0)
+        is_over.set()
+
+    inbox.wait(0.001)
+    threading.Thread(target=wait, daemon=True).start()
+    assert not is_over.is_set()
+    inbox.put(Received("t", b"", False, 0.0, 0))
+    assert is_over.wait(10)
+    inbox.wait(60.0)
 
 
 def test_devices_beyond_the_limit_are_refused_and_counted_by_the_bridge() -> None:
