@@ -6,6 +6,7 @@ shows undisturbed is what else may be there.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
 LENGTH_S = 40.0  # of a recording, but for those with their length behind the name
+DOC = Path(__file__).resolve().parents[2] / "docs" / "quality.md"
 CODEC = load_codec("msgpack")  # JSON cannot say NaN
 ACTIVITIES = ("STD", "WAL", "FOL")
 COSTS_VERDICTS = {"unscorable", "not_scored", "no_data"}
@@ -34,20 +36,24 @@ EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "windows"
     ("stuck:4", "WAL", "gyr_stuck", "its windows"),
     ("stuck:6", "WAL", "stuck", "its windows"),
     ("axes", "STD", "axis_change", "its windows"),
+    ("sign", "STD", "axis_change", "its windows"),
     ("saturation", "WAL", "saturated", "nothing"),
     ("epoch-unit", "WAL", "epoch_unit", "all messages"),
     ("epoch-unit:1000000", "WAL", "epoch_unit", "all messages"),
+    ("epoch-unit:1000000000", "WAL", "epoch_unit", "all messages"),
     ("noise", "STD 300", "noisy", "its windows"),
     ("clock-reset", "WAL", "clock_reset", "nothing"),
     ("clock-lost:0", "WAL", "stamp_out_of_range", "all messages"),
     ("rate", "WAL", "rate_mismatch", "nothing"),
     ("rate:0.6", "WAL", "rate_mismatch", "nothing"),
     ("gap", "WAL", "gap", "nothing"),
+    ("lost", "WAL", "missing", "nothing"),
     ("backlog", "WAL", "late_data", "nothing"),
     ("order", "WAL", "late", "nothing"),
     ("duplicate", "WAL", "doubled", "nothing"),
     ("unit", "STD", "acc_unit_g_as_ms2", "windows"),
     ("unit:9.80665", "STD", "acc_unit_ms2_as_g", "windows"),
+    ("unit:101.97", "STD", "acc_unit_mg_as_ms2", "windows"),
     ("unit:0.6", "STD", "acc_scale", "windows"),
     ("gravity", "STD", "gravity_missing", "windows"),
     ("nan", "WAL", "not_finite", "nothing"),
@@ -154,6 +160,22 @@ def test_device_on_a_table_is_not_worn_and_has_no_fault(recordings: dict[str, Re
 def test_undisturbed_replay_shows_little(recordings: dict[str, Recording], activity: str) -> None:
     """A recording that is as it should be has no fault of the sensor."""
     assert named(played(recordings[activity], None)) <= {"no_data", "gap", "late", "rate_too_low"}
+
+
+def test_every_name_is_documented_with_what_provokes_it() -> None:
+    """docs/quality.md has a row for each name that is tried here, with its faults, and no row that is not."""
+    rows: dict[str, set[str]] = {}
+    table = DOC.read_text().partition("| `acc_stuck`")
+    for line in (table[1] + table[2]).partition("\n\n")[0].splitlines():
+        name, *_, faults = line.strip("| ").split(" | ")
+        for each in re.findall(r"`(\w[\w<>]*)`", name):
+            rows[each] = {found.partition(":")[0] for found in re.findall(r"`([a-z-]+)[:\[`]", faults)}
+    provoked: dict[str, set[str]] = {"not_worn": {"not-worn"}}
+    for fault, _, name, _ in EXPECTED:
+        documented = "acc_unit_<sent>_as_<declared>" if name.startswith("acc_unit_") else name
+        provoked.setdefault(documented, set()).add(fault.partition(":")[0])
+    assert rows.keys() == provoked.keys()
+    assert {name: provoked[name] - faults for name, faults in rows.items() if provoked[name] - faults} == {}
 
 
 def test_every_fault_is_tried() -> None:
