@@ -135,12 +135,12 @@ class Store:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it holds is for its user alone
             check_header(path)
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2.0)
             try:
-                self._prepare()
-            except BaseException:
-                self._db.close()
-                raise
+                self._open("NORMAL")
+            except sqlite3.OperationalError as error:
+                # A disk that has no room for the index that readers share: what is kept can be read, by us alone.
+                self._open("EXCLUSIVE")
+                log.warning("%s: nobody else can read it until the next start: %s", path, error)
         except BaseException:
             self._lock.close()
             raise
@@ -275,6 +275,15 @@ class Store:
         with suppress(sqlite3.Error):  # a full disk must not keep the service from ending
             self._db.close()
         self._lock.close()
+
+    def _open(self, locking: str) -> None:
+        self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=2.0)
+        try:
+            self._pragma(f"locking_mode = {locking}")
+            self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
 
     def _prepare(self) -> None:
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -60,6 +62,35 @@ def test_messages_are_known_again_over_a_jump_of_the_clock(tmp_path: Path) -> No
             now_ns = (i if i < 90 else 3600 + i) * 10**9
             store.save({}, [], model_id="m1", now_ns=now_ns, seen=bytes([i]) * 8)
         assert store.seen() == b"".join(bytes([i]) * 8 for i in range(39, 100))
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can grow."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_start_on_a_full_disk_forgets_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """After an orderly end: SQLite has no room for what readers share, so the file is this process's alone."""
+    path = tmp_path / "state.db"
+    with closing(Store(path)) as store:
+        store.save({"w1": (DeviceState(n_windows=3), ALERT)}, [told()], model_id="m1", now_ns=10)
+    with full_disk():
+        store = Store(path)
+        assert store.devices()["w1"].open_alert == ALERT
+        with pytest.raises(sqlite3.OperationalError):
+            store.save({"w1": (DeviceState(n_windows=4), None)}, [told(1)], model_id="m1", now_ns=11)
+    assert "nobody else can read it until the next start" in caplog.text
+    with closing(store):
+        store.save({"w1": (DeviceState(n_windows=5), None)}, [told(1)], model_id="m1", now_ns=12)
+    with closing(Store(path)) as again, closing(sqlite3.connect(path)) as reader:
+        assert [alert.seq for alert in again.history("w1")] == [0, 1]
+        assert reader.execute("SELECT count(*) FROM alerts").fetchone() == (2,)
 
 
 def test_file_is_for_its_user_alone(tmp_path: Path) -> None:
