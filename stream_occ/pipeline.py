@@ -25,7 +25,7 @@ from stream_occ.events import (
 )
 from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
-from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_magnitude_ms2, set_clock
+from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_of, set_clock
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
@@ -288,7 +288,7 @@ class Pipeline:
             )
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
         ]
-        rest = rest_magnitude_ms2(batch.signals).tolist()
+        rest = rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
         marks = batch.closes.tolist(), batch.bridged.tolist()
         return [_Look(*row) for row in zip(seen, rest, signs_of(batch, found), *marks, strict=True)]
 

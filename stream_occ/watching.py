@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_occ import motion as wearer
 from stream_occ.motion import Motion
-from stream_occ.quality import rest_magnitude_ms2
+from stream_occ.quality import rest_of
 from stream_occ.samples import BoolArray, IntArray
 from stream_occ.sensor import SensorState, signs_of, watch_sensor
 from stream_occ.windowing import WindowBatch, WindowShape
@@ -44,7 +44,8 @@ def shown(batches: Iterable[WindowBatch], shape: WindowShape) -> Shown:
     for batch in batches:
         found, closes = wearer.motion(batch), batch.closes
         is_faulty = np.zeros(len(batch), dtype=np.bool_)
-        looks = zip(signs_of(batch, found), rest_magnitude_ms2(batch.signals).tolist(), closes.tolist(), strict=True)
+        rest = rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
+        looks = zip(signs_of(batch, found), rest, closes.tolist(), strict=True)
         for i, (signs, rest_ms2, is_closing) in enumerate(looks):
             after = watch_sensor(state, signs, rest_ms2, n_overlapping=n_overlapping)
             is_faulty[i] = bool(after.faults)

@@ -16,7 +16,8 @@ HOP_NS = 500_000_000
 def moving(n):
     """Motion of n windows in which the wearer moves, of unknown posture: a check that ends in them is pending."""
     nan = np.full((n, 3), np.nan)
-    return Motion(np.ones(n), np.ones(n), nan, nan, np.zeros(n, dtype=bool), np.zeros(n, dtype=bool))
+    one, none = np.ones(n), np.zeros(n, dtype=bool)
+    return Motion(one, one, nan, nan, none, none, one, one)
 
 
 def lying(n, first=0):
@@ -25,7 +26,8 @@ def lying(n, first=0):
     up, down = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
     end = np.where(after[:, None], down, up)
     still = np.where(after, 0.0, 1.0)
-    return Motion(still, still, np.tile(up, (n, 1)), end, np.zeros(n, dtype=bool), np.zeros(n, dtype=bool))
+    none = np.zeros(n, dtype=bool)
+    return Motion(still, still, np.tile(up, (n, 1)), end, none, none, still, still)
 
 
 def trial(subject, name, X, *, is_fall=False, overlaps=None, fall_ns=None, duration_s=60.0, motion=None):

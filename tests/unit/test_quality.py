@@ -19,6 +19,7 @@ from stream_occ.quality import (
     is_moving,
     is_noisy,
     is_turned_unseen,
+    mean_std,
     push_clock,
     push_rail,
     rest_fault,
@@ -52,6 +53,17 @@ def test_rest_magnitude_names_the_mistake(level, spread, fault):
     magnitude = rest_magnitude_ms2(window(level, spread))[0]
     assert rest_fault(magnitude) == fault
     assert np.isfinite(magnitude)
+
+
+def test_mean_and_std_are_numpys_to_the_bit():
+    """Of rows of any length and size; one has a NaN."""
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (1, 225), (7, 50), (100, 8)):
+        values = rng.normal(size=(n, m)) * 10.0 ** rng.integers(-8, 8, size=(n, 1))
+        values[0, 0] = np.nan if n == 7 else values[0, 0]
+        mean, std = mean_std(values)
+        assert mean.tobytes() == values.mean(axis=-1).tobytes()
+        assert std.tobytes() == values.std(axis=-1).tobytes()
 
 
 def test_moving_device_says_nothing():
