@@ -24,6 +24,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +131,10 @@ class Scores:
         self.arrived.append((message.topic.split("/")[1], json.loads(message.payload)["t_ns"], now_s))
 
 
-def play(port: int, phases: FloatArray, seconds: float, n_samples: int) -> list[Noted]:
+def play(port: int, phases: FloatArray, seconds: float, n_samples: int, *, is_numbered: bool) -> list[Noted]:
     """Sends each device's samples in real time, n_samples a message; returns the last stamp of each, and when sent.
 
-    phases: at which share of the period each device sends.
+    phases: at which share of the period each device sends; is_numbered: messages have numbers, which are to be told.
     """
     codec = load_codec("json")
     client = paho.Client(CallbackAPIVersion.VERSION2)
@@ -154,7 +155,8 @@ def play(port: int, phases: FloatArray, seconds: float, n_samples: int) -> list[
             time.sleep(wait_s)
         k = np.arange(turn * n_samples, (turn + 1) * n_samples)
         t_ns = started_ns + np.rint(((k - n_samples) / RATE_HZ + period_s * phases[d]) * NS_PER_S).astype(np.int64)
-        payload = codec.encode(walking(f"d{d}", k, t_ns, rng))
+        block = walking(f"d{d}", k, t_ns, rng)
+        payload = codec.encode(replace(block, number=("b", turn)) if is_numbered else block)
         sent.append((f"d{d}", int(t_ns[-1]), time.monotonic()))
         client.publish(f"wearables/d{d}/imu", payload, qos=1)
     client.loop_stop()
@@ -227,8 +229,9 @@ def run(folder: Path, mosquitto: str, arguments: argparse.Namespace) -> dict[str
         rng = np.random.default_rng(2)
         phases = rng.random(arguments.devices) if arguments.phases == "random" else np.zeros(arguments.devices)
         sent: list[Noted] = []
+        seconds = arguments.seconds + WARM_UP_S
         player = threading.Thread(
-            target=lambda: sent.extend(play(port, phases, arguments.seconds + WARM_UP_S, arguments.samples))
+            target=lambda: sent.extend(play(port, phases, seconds, arguments.samples, is_numbered=arguments.numbered))
         )
         player.start()
         time.sleep(WARM_UP_S)
@@ -251,6 +254,7 @@ def run(folder: Path, mosquitto: str, arguments: argparse.Namespace) -> dict[str
         "rate_hz": RATE_HZ,
         "samples_a_message": arguments.samples,
         "phases": arguments.phases,
+        "numbered": arguments.numbered,
         "model": str(arguments.model or f"default, {arguments.rows} synthetic windows"),
         "seconds": arguments.seconds,
         "n_windows": len(decided_ms),
@@ -289,6 +293,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--samples", type=int, default=10, help="a message")
     parser.add_argument("--phases", choices=("random", "equal"), default="random", help="equal: all send at once")
+    parser.add_argument("--numbered", action="store_true", help="devices number their messages: a save every second")
     parser.add_argument("--rows", type=int, default=MOBIFALL_WINDOWS, help="training windows in the model")
     parser.add_argument("--model", type=Path, help="a model file in place of the default detector")
     parser.add_argument("--slice-s", type=float, help="output.slice_s, where not its default")
