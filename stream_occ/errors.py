@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
+MAX_GOT = 1000  # characters
+
 
 class StreamOccError(Exception):
     """Base of all errors raised on purpose by this package.
@@ -31,6 +33,7 @@ class StreamOccError(Exception):
         self.expected = expected
         self.got = got
         self.remedy = remedy
+        got = got if len(got) <= MAX_GOT else f"{got[: MAX_GOT - 3]}..."  # whatever came, a person can read the line
         line = f"{where}: must {expected}; got {got}. {remedy}{'' if remedy.endswith('?') else '.'}"
         super().__init__(" ".join(line.split()))
 

@@ -309,7 +309,10 @@ def _in_our_axes(values: FloatArray, factor: float, axes: tuple[str, str, str]) 
     if axes != ("x", "y", "z"):
         columns, signs = check_axes(axes)
         values = np.ascontiguousarray(values[:, columns]) * np.array(signs)
-    return values if factor == 1.0 else values * factor
+    if factor == 1.0:
+        return values
+    with np.errstate(over="ignore"):  # infinity is refused by name
+        return values * factor
 
 
 def check_values(values: FloatArray, sensor: str, bound: float, unit: str, device_id: str) -> None:

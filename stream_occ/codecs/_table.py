@@ -13,7 +13,8 @@ from stream_occ.codecs._common import check_count, check_size, decode_text, refu
 from stream_occ.samples import FloatArray
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+# Digits belong to one part of it alone: where two could share them, a long run takes time that grows with its square.
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
 

@@ -164,6 +164,8 @@ def _parse_header(line: str, file: str) -> _Header:
     names = _names(line)
     if len(set(names)) < len(names):
         raise DataError(f"{file}: header", "name each column once", line, "Rename the column that comes twice")
+    if "" in names:
+        raise DataError(f"{file}: header", "name every column", line, "Name the one that has no name, or take it out")
     stamps = [field for field in names if field in STAMP_UNITS]
     if len(stamps) != 1:
         got = ", ".join(stamps) or "no such column"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +57,11 @@ def check(name: str, payload: bytes, profile: DeviceProfile) -> None:
         assert refusal.reason in REASONS
         assert "\n" not in str(refusal)
         assert len(str(refusal)) < 600
+    check_blocks(blocks)
+
+
+def check_blocks(blocks: Sequence[SampleBlock | SensorBlock]) -> None:
+    """What every block of w1 keeps, whatever it was made of."""
     for block in blocks:
         assert block.device_id == "w1"
         assert block.t_ns.dtype == np.int64
