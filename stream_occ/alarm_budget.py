@@ -7,7 +7,7 @@ others do not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +25,18 @@ CONFIDENCE = 0.95
 LEAST_PER_DAY = 1e-6  # one in 2700 years
 S_PER_HOUR = 3600.0
 HOURS_PER_DAY = 24.0
+# Data sets that helped to choose this package's features and defaults, and how much of each was at hand then.
+DEVELOPMENT_SETS = {
+    "mobifall": "its recordings",
+    "weda-fall": "its recordings",
+    "sp-sw-har": "its recordings",
+    "sisfall": "a sample of its recordings",
+    "umafall": "a sample of its recordings",
+    "fallalld": "a sample of its recordings",
+    "smartfallmm": "a sample of its recordings",
+}
+A_DAY = "24 worn hours like those recorded, and people differ: other people and other days may alarm more"
+WHAT_COUNTS = "hours that were also used to train, or to choose features or model, do not count"
 YEAR_2000_NS = 946_684_800 * NS_PER_S  # UTC: an earlier stamp is a device's own clock, and tells nothing of other files
 
 
@@ -153,6 +165,8 @@ class Claim:
     hours_needed: in all, with these alarms and no more, None where no hours are enough (a budget of 0).
     n_alarms_supporting: the most alarms with which these hours would support the budget, None where even none is too
     many. people_share_upper: bound on the share of people who have an alarm in recordings like their own.
+    development: data sets among the recordings that helped to choose features or defaults. With one nothing is
+    supported, and hours_needed and hours_more are those of others without an alarm.
     """
 
     asked_per_day: float
@@ -170,20 +184,30 @@ class Claim:
     n_people: int
     n_people_with_alarms: int
     people_share_upper: float
+    development: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain JSON."""
-        return asdict(self)
+        return {**asdict(self), "development": list(self.development)}
 
 
-def claim(watched: Sequence[Watched], threshold: float, policy: EventPolicy, per_day: float) -> Claim:
-    """What the recordings support at a threshold."""
+def claim(
+    watched: Sequence[Watched],
+    threshold: float,
+    policy: EventPolicy,
+    per_day: float,
+    *,
+    datasets: Collection[str] = (),
+) -> Claim:
+    """What the recordings, which are of these data sets, support at a threshold."""
+    development = tuple(sorted(set(datasets).intersection(DEVELOPMENT_SETS)))
     counts = [(one.person, len(raised_ns(one, threshold, policy))) for one in watched]
     hours = sum(one.hours for one in watched)
     n_alarms, days = sum(n for _, n in counts), hours / HOURS_PER_DAY
     low, high = count_interval(n_alarms)
     n_people, n_with = len({person for person, _ in counts}), len({person for person, n in counts if n})
-    needed = HOURS_PER_DAY * upper_count(n_alarms) / per_day if per_day > LEAST_PER_DAY else None
+    counting_h, n_counting = (0.0, 0) if development else (hours, n_alarms)
+    needed = HOURS_PER_DAY * upper_count(n_counting) / per_day if per_day > LEAST_PER_DAY else None
     return Claim(
         asked_per_day=per_day,
         hours=hours,
@@ -193,33 +217,51 @@ def claim(watched: Sequence[Watched], threshold: float, policy: EventPolicy, per
         low=low / days,
         high=high / days,
         upper=upper_count(n_alarms) / days,
-        supported=needed is not None and needed <= hours,
+        supported=needed is not None and needed <= counting_h,
         hours_needed=needed,
-        hours_more=None if needed is None else max(0.0, needed - hours),
-        n_alarms_supporting=alarms_supporting(per_day, hours),
+        hours_more=None if needed is None else max(0.0, needed - counting_h),
+        n_alarms_supporting=alarms_supporting(per_day, counting_h),
         n_people=n_people,
         n_people_with_alarms=n_with,
         people_share_upper=people_share_upper(n_with, n_people),
+        development=development,
     )
+
+
+def why_not_counted(development: Collection[str]) -> str:
+    """Why hours of these data sets support nothing, in words."""
+    named = [
+        f"{name} is a development set: {DEVELOPMENT_SETS.get(name, 'its recordings')} helped to choose this package's "
+        "features and defaults, so they count for nothing here"
+        for name in development
+    ]
+    return "; ".join(named)
 
 
 def claim_in_words(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a claim says, line by line, from its plain JSON; nothing where `found` holds none, as a file may."""
     try:
-        rate = f"{found['rate_per_day']:.3g} a day, exact 95 % interval {found['low']:.3g} to {found['high']:.3g}"
+        rate = (
+            f"{found['rate_per_day']:.3g} a day, exact Poisson 95 % interval {found['low']:.3g} to {found['high']:.3g}"
+        )
         expected, more = f"expect up to {found['expected_per_day']:.3g}", found["hours_more"]
-        supported = "supported" if found["supported"] is True else "not supported"
+        development = [str(name) for name in found.get("development", ())]
+        supported = "supported" if found["supported"] is True and not development else "not supported"
         if supported != "supported" and more is not None:
-            supported += f", it takes {more:.1f} h more without another alarm"
+            hours = "of others without an alarm" if development else "more without another alarm"
+            supported += f", it takes {more:.1f} h {hours}"
         return [
             ("alarms", f"{found['n_alarms']} in {found['hours']:.2f} h of held-out recordings"),
             ("rate", f"{rate}; of others like these {expected}, with 95 % confidence at most {found['upper']:.3g}"),
             ("budget", f"{found['asked_per_day']:g} a day: {supported}"),
+            *([("evidence", why_not_counted(development))] if development else []),
             (
                 "people",
                 f"{found['n_people_with_alarms']} of {found['n_people']} had an alarm; with 95 % confidence at most "
                 f"{100 * found['people_share_upper']:.0f} % of people would in recordings like theirs",
             ),
+            ("a day", A_DAY),
+            ("what counts", WHAT_COUNTS),
         ]
     except (KeyError, TypeError, ValueError):
         return []

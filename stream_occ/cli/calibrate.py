@@ -88,7 +88,7 @@ def command(
     if strict:
         n_allowed = alarm_budget.alarms_supporting(per_day, evidence.hours) or 0
     threshold = alarm_budget.lowest_threshold(evidence.watched, policy, n_allowed)
-    claim = alarm_budget.claim(evidence.watched, threshold, policy, per_day)
+    claim = alarm_budget.claim(evidence.watched, threshold, policy, per_day, datasets=evidence.datasets)
     summary = _summary(evidence, claim, threshold, old, may_overlap)
     summary |= {"n_alarms_allowed": n_allowed, "policy": asdict(policy)}
     is_refused = strict and not claim.supported
@@ -148,7 +148,7 @@ def _summary(evidence: Evidence, claim: Claim, threshold: float, old: Model, may
 
 
 def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[str]:
-    from stream_occ.alarm_budget import MAX_FLAGGED_SHARE
+    from stream_occ.alarm_budget import MAX_FLAGGED_SHARE, why_not_counted
 
     asked, hours = f"{claim.asked_per_day:g} a day", f"{claim.hours:.2f} h"
     return [
@@ -160,9 +160,11 @@ def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[st
         f"{counted(claim.n_alarms, 'alarm')} of {summary['n_alarms_allowed']} allowed (merged episodes; "
         f"{summary['n_flagged_windows']} of {counted(summary['n_windows'], 'window')} flagged, at most "
         f"{100 * MAX_FLAGGED_SHARE:.0f} %).",
-        f"Rate: {claim.rate_per_day:.3g} a day, exact 95 % interval {claim.low:.3g} to {claim.high:.3g}; of others "
-        f"like these expect up to {claim.expected_per_day:.3g}, with 95 % confidence at most {claim.upper:.3g} a day.",
+        f"Rate: {claim.rate_per_day:.3g} a day, exact Poisson 95 % interval {claim.low:.3g} to {claim.high:.3g}; of "
+        f"others like these expect up to {claim.expected_per_day:.3g}, with 95 % confidence at most {claim.upper:.3g} "
+        "a day.",
         f"Supported: {'yes' if claim.supported else 'no'}, {asked} asked. {_hours_needed(claim)}",
+        *([f"Evidence: {why_not_counted(claim.development)}."] if claim.development else []),
         f"People: {claim.n_people_with_alarms} of {claim.n_people} had an alarm; with 95 % confidence at most "
         f"{100 * claim.people_share_upper:.1f} % of people would in recordings like theirs.",
     ]
@@ -171,6 +173,8 @@ def _lines(evidence: Evidence, claim: Claim, summary: dict[str, Any]) -> list[st
 def _hours_needed(claim: Claim) -> str:
     if claim.hours_needed is None or claim.hours_more is None:
         return f"No number of hours supports a budget of {claim.asked_per_day:g}."
+    if claim.development:
+        return f"It takes {claim.hours_needed:.1f} h of others without an alarm."
     text = f"It takes {claim.hours_needed:.1f} h with so many alarms"
     if claim.supported:
         return f"{text}."
@@ -183,12 +187,11 @@ def _hours_needed(claim: Claim) -> str:
 
 def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_overlap: bool) -> list[str]:
     """What the figures do not say by themselves."""
-    from stream_occ.messages import instant
+    from stream_occ.alarm_budget import A_DAY, WHAT_COUNTS
 
     notes = [
-        "a day is 24 worn hours like those recorded, and people differ: other people and other days may alarm more",
-        "the threshold must be chosen by people who are not the training people; hours that were also used to train, "
-        "or to choose features or model, do not count",
+        f"a day is {A_DAY}",
+        f"the threshold must be chosen by people who are not the training people; {WHAT_COUNTS}",
     ]
     if evidence.n_refused_rows:
         notes.append(f"the loader refused {counted(evidence.n_refused_rows, 'row')}: they count for nothing")
@@ -196,9 +199,15 @@ def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_o
     if len(evidence.remarks) > MAX_REMARKS:
         notes.append(f"... and {len(evidence.remarks) - MAX_REMARKS} more remarks of the loader")
     if may_overlap:
+        remedy = "Leave them out there (train --exclude-people) and name them here (--people)"
+        if "adaptation" in old.metadata:
+            remedy = (
+                "Of its wearer that is as it should be: an adapted model is calibrated on the same wearer, by other "
+                "days than those it was adapted on. Name nobody else (--people)"
+            )
         notes.append(
             "that these people are among the training people cannot be excluded: a model file does not name them. "
-            "Leave them out there (train --exclude-people) and name them here (--people)"
+            + remedy
         )
     placement = str(old.metadata.get("placement", "unknown"))
     worn = evidence.placements - {"unknown"}
@@ -211,10 +220,10 @@ def _notes(evidence: Evidence, claim: Claim, threshold: float, old: Model, may_o
             "support no budget. Leave them out"
         )
     if threshold > old.threshold:
-        person, t_ns = evidence.highest()
+        name, t_s = evidence.highest()
         notes.append(
-            f"the threshold went up: the highest score is that of {person!r}, at {instant(t_ns)}. If that was a fall, "
-            "leave its recording out: a threshold above it misses such falls"
+            f"the threshold went up: the highest score is that of the window that ends {t_s:.1f} s into {name}. If "
+            "that was a fall, leave its recording out: a threshold above it misses such falls"
         )
     if threshold < old.threshold and not claim.supported:
         notes.append(

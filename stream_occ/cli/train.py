@@ -228,7 +228,7 @@ def _adapted(found: dict[str, Any]) -> list[str]:
         "threshold.",
         f"{_span(found['minutes'] / 60)} of the wearer, each half by what knows the other: "
         f"{counted(before['n_alarms'], 'alarm')} with the general model, {after['n_alarms']} adapted "
-        f"({rate:.2g} an hour, exact 95 % interval {low:.2g} to {high:.2g}); "
+        f"({rate:.2g} an hour, exact Poisson 95 % interval {low:.2g} to {high:.2g}); "
         f"{before['n_flagged_windows']} and {after['n_flagged_windows']} windows above the threshold.",
     ]
 

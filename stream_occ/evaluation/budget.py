@@ -12,6 +12,7 @@ import numpy as np
 from stream_occ.alarm_budget import HoursOfPeople, Watched
 from stream_occ.errors import DataError
 from stream_occ.evaluation.extraction import FrontEnd, extract_trial
+from stream_occ.samples import NS_PER_S
 from stream_occ.scoring import Model
 from stream_occ.training.checks import check_samples
 from stream_occ.training.data import RecordingSource, digest_samples, hash_recording
@@ -23,10 +24,12 @@ OWN_SETS = frozenset({"csv", "recording"})  # one person's data may come as eith
 class Evidence:
     """Normal recordings that a threshold is set on, and what was left out; data_sha256 and digests as of `train`.
 
-    n_refused_rows, remarks: what the loader did not use, and whole files that it passed over.
+    n_refused_rows, remarks: what the loader did not use, and whole files that it passed over. began: name and first
+    stamp of each recording in `watched`.
     """
 
     watched: list[Watched] = field(default_factory=list)
+    began: list[tuple[str, int]] = field(default_factory=list)
     datasets: set[str] = field(default_factory=set)
     placements: set[str] = field(default_factory=set)
     data_sha256: str = ""
@@ -53,10 +56,10 @@ class Evidence:
         """Share of windows in which nothing moves, to the sensor's noise."""
         return float(np.concatenate([one.shown.motion.is_motionless for one in self.watched]).mean())
 
-    def highest(self) -> tuple[str, int]:
-        """Whose window scores highest, and when it ends."""
-        one = max(self.watched, key=lambda one: float(one.scores.max()))
-        return one.person, int(one.shown.t_end_ns[one.scores.argmax()])
+    def highest(self) -> tuple[str, float]:
+        """The recording whose window scores highest, and the second in it at which that window ends."""
+        one, (name, t0_ns) = max(zip(self.watched, self.began, strict=True), key=lambda pair: pair[0].scores.max())
+        return name, (int(one.shown.t_end_ns[one.scores.argmax()]) - t0_ns) / NS_PER_S
 
 
 def may_overlap(metadata: Mapping[str, Any], evidence: Evidence) -> bool:
@@ -127,6 +130,7 @@ def read_evidence(
         person = recording.subject
         added = hours.add(person, seen.t_end_ns, model.window_s)
         evidence.watched.append(Watched(person, scores[kept], seen, added))
+        evidence.began.append((recording.name, int(recording.block.t_ns.min())))
         evidence.datasets.add(recording.dataset)
         evidence.placements.add(recording.placement)
         hash_recording(hasher, recording)

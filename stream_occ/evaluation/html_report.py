@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from stream_occ.alarm_budget import DEVELOPMENT_SETS
 from stream_occ.evaluation.presets import DEFAULT_KEY
 from stream_occ.evaluation.report import Evaluation, MethodResult, Protocol
 from stream_occ.evaluation.tables import DECIDING, RANKING, cell, ordered_results, summary_line, warning_lines
 from stream_occ.page import COLOURS, facts, folded, grid, image, label, notes, page, text
 
-DEVELOPMENT_SETS = frozenset({"mobifall", "weda-fall"})
 N_BINS = 40
 
 _STAGED = (
@@ -23,8 +23,8 @@ _STAGED = (
     "short and dense with vigorous activity: alarms per recorded hour are no estimate of alarms per day of living."
 )
 _DEVELOPMENT = (
-    "{names}: a development set. Features, detectors and defaults were chosen with it at hand; figures on it are no "
-    "test on unseen data."
+    "{name}: a development set. Features, detectors and defaults were chosen with {part} at hand; figures on them are "
+    "no test on unseen data."
 )
 _FIGURES_TEXT = (
     "<p>In brackets: 95 % intervals by bootstrap over people. Falls at so many per cent false trials, and AUC, compare "
@@ -91,8 +91,8 @@ def render_html(evaluation: Evaluation, protocol: Protocol, provenance: Provenan
 
 
 def _development(evaluation: Evaluation) -> list[str]:
-    names = DEVELOPMENT_SETS & {evaluation.dataset, evaluation.train_dataset}
-    return [_DEVELOPMENT.format(names=name) for name in sorted(map(str, names))]
+    names = {evaluation.dataset, evaluation.train_dataset} & DEVELOPMENT_SETS.keys()
+    return [_DEVELOPMENT.format(name=name, part=DEVELOPMENT_SETS[name]) for name in sorted(map(str, names))]
 
 
 _Results = Sequence[tuple[str, MethodResult]]

@@ -82,7 +82,8 @@ def _within_budget(
     n_allowed = alarms_within(per_day, sum(one.hours for one in watched))
     threshold = lowest_threshold(watched, policy, n_allowed)
     notes += _decided_by_one(data, watched, threshold, policy, per_day)
-    return threshold, claim(watched, threshold, policy, per_day)
+    datasets = {recording.name.partition("/")[0] for recording in data.recordings}
+    return threshold, claim(watched, threshold, policy, per_day, datasets=datasets)
 
 
 def _decided_by_one(

@@ -29,8 +29,7 @@ _PREFACE = (
 )
 _CLAIM_TEXT = (
     "<p>Alarms are episodes that the event engine of the service raises on recordings of held-out people or minutes, "
-    "not windows. A day is 24 worn hours like those recorded, and people differ. The threshold was chosen on these "
-    "very hours: only <em>supported</em> is a claim.</p>"
+    "not windows. The threshold was chosen on these very hours: only <em>supported</em> is a claim.</p>"
 )
 _THRESHOLD_TEXT = (
     "<p>The share of held-out normal windows that would be rejected at each threshold. Windows overlap, so one odd "
@@ -96,7 +95,7 @@ def _adapted(found: dict[str, Any]) -> list[tuple[str, str]]:
     def told(own: dict[str, Any]) -> str:
         rate, low, high = own["alarms_per_hour"]
         return (
-            f"{own['n_alarms']} alarms, {rate:.3g} an hour (exact 95 % interval {low:.3g} to {high:.3g}); "
+            f"{own['n_alarms']} alarms, {rate:.3g} an hour (exact Poisson 95 % interval {low:.3g} to {high:.3g}); "
             f"{own['n_flagged_windows']} windows above the threshold; mean score {own['mean_score']:.3g}"
         )
 

@@ -74,6 +74,23 @@ def test_adapted_model_is_not_calibrated_on_what_it_knows(
     assert "3 of 3 that the model was trained on" in capsys.readouterr().err
 
 
+def test_adapted_model_is_calibrated_on_other_days_of_its_wearer(
+    general: Path, own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To leave the wearer out of training is no advice here."""
+    out, later = tmp_path / "dora.occ", tmp_path / "later"
+    later.mkdir()
+    write_csv(later, "dora", "march")
+    assert run(["train", "--adapt", str(general), "--dataset", "csv", "--data", str(own), "--out", str(out)]) == 0
+    capsys.readouterr()
+    data = ["--dataset", "csv", "--data", str(later), "--max-false-alarms-per-day", "1"]
+    for model, is_adapted in ((out, True), (general, False)):
+        assert run(["calibrate", "--model", str(model), *data]) == 0
+        printed = capsys.readouterr().out
+        assert ("is calibrated on the same wearer, by other days than those it was adapted on" in printed) is is_adapted
+        assert ("Leave them out there (train --exclude-people)" in printed) is not is_adapted
+
+
 def test_what_the_general_model_has_decided_is_refused(
     general: Path, own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

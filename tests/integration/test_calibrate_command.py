@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -171,9 +172,39 @@ def test_the_model_is_not_written_over(work: Path, capsys: pytest.CaptureFixture
 
 
 def test_what_lifts_the_threshold_is_named(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A fall that nobody labelled: whose it is, and when, so that it can be left out."""
+    """A fall that nobody labelled: which recording, and where in it, so that it can be left out."""
     assert calibrate(work, 1) == 0
-    assert "Note: the threshold went up: the highest score is that of 'bert', at " in capsys.readouterr().out
+    told = re.search(r"is that of the window that ends ([0-9.]+) s into (\S+)\. If", capsys.readouterr().out)
+    assert told is not None
+    assert told[2] == "csv/bert/knock/bert_knock"
+    assert 10.0 < float(told[1]) < 13.0  # the knock lasts from second 10 to 12, a window a second
+
+
+def test_hours_of_a_development_set_set_a_threshold_and_support_none(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A budget that a minute of others would support: the set is named, and --strict refuses it."""
+    walk, out = walking("w", 3000, t0_ns=0), work / "new.occ"
+    for kind, values in (("acc", walk.acc_ms2), ("gyro", walk.gyr_rads)):
+        rows = [f"{t}, {x:.6f}, {y:.6f}, {z:.6f}" for t, (x, y, z) in zip(walk.t_ns.tolist(), values, strict=True)]
+        (work / f"WAL_{kind}_2_1.txt").write_text("@DATA\n" + "\n".join(rows) + "\n")
+    arguments = ["calibrate", "--model", str(work / "model.occ"), "--dataset", "mobifall", "--data", str(work)]
+    arguments += ["--max-false-alarms-per-day", "10000", "--out", str(out)]
+    assert run(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "Supported: no, 10000 a day asked. It takes 0.0 h of others without an alarm." in printed
+    assert (
+        "Evidence: mobifall is a development set: its recordings helped to choose this package's features and "
+        "defaults, so they count for nothing here."
+    ) in printed
+    assert run(["inspect", str(out)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "claim: budget 10000 a day: not supported, it takes 0.0 h of others without an alarm" in words
+    assert "claim: evidence mobifall is a development set: its recordings helped" in words
+    out.unlink()
+    assert run([*arguments, "--strict"]) == 1
+    assert "Nothing was written: --strict." in capsys.readouterr().out
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_occ.alarm_budget import DEVELOPMENT_SETS
 from stream_occ.artifacts import load_model, save_model, verify_model
 from stream_occ.cli import run
 
@@ -83,13 +84,30 @@ def test_the_claim_stands_in_words_report_and_inspect(recordings: Path, capsys: 
     assert "Budget: 1 a day: not supported, it takes 71.9 h more without another alarm." in printed
     page = (recordings.parent / "model.html").read_text()
     assert "<th>Budget</th><td>1 a day: not supported, it takes 71.9 h more without another alarm</td>" in page
-    assert "<th>Rate</th><td>0 a day, exact 95 % interval 0 to " in page
+    assert "A day: 24 worn hours like those recorded, and people differ" in printed
+    assert "What counts: hours that were also used to train, or to choose features or model, do not count." in printed
+    assert "<th>A day</th><td>24 worn hours like those recorded, and people differ" in page
+    assert "hours that were also used to train, or to choose features or model, do not count</td>" in page
+    assert "<th>Rate</th><td>0 a day, exact Poisson 95 % interval 0 to " in page
     assert run(["inspect", str(out), "--json", str(result)]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "claim: budget 1 a day: not supported, it takes 71.9 h more without another alarm" in words
     metadata = json.loads(result.read_text())["metadata"]
     assert (metadata["n_recording_digests"], "recording_digests" in metadata) == (3, False)
     assert metadata["calibration"]["asked_per_day"] == 1.0
+
+
+def test_a_model_of_a_development_set_claims_nothing(
+    recordings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of MobiFall: a budget that 90 s would support is not, and stdout, report and `inspect` name the set."""
+    monkeypatch.setitem(DEVELOPMENT_SETS, "csv", "its recordings")
+    out = trained(recordings, "--max-false-alarms-per-day", "10000")
+    printed, page = capsys.readouterr().out, (recordings.parent / "model.html").read_text()
+    assert run(["inspect", str(out)]) == 0
+    for words in (printed, page, " ".join(capsys.readouterr().out.split())):
+        assert "10000 a day: not supported, it takes 0.0 h of others without an alarm" in words
+        assert "csv is a development set: its recordings helped to choose this package" in words
 
 
 def test_inspect_shows_any_files_words_without_obeying_them(

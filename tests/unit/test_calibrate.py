@@ -238,16 +238,41 @@ def test_a_claim_in_words():
         ("alarms", "2 in 48.00 h of held-out recordings"),
         (
             "rate",
-            "1 a day, exact 95 % interval 0.121 to 3.61; "
+            "1 a day, exact Poisson 95 % interval 0.121 to 3.61; "
             "of others like these expect up to 1.5, with 95 % confidence at most 3.15",
         ),
         ("budget", "1.18047 a day: not supported, it takes 80.0 h more without another alarm"),
         ("people", "1 of 2 had an alarm; with 95 % confidence at most 97 % of people would in recordings like theirs"),
+        ("a day", "24 worn hours like those recorded, and people differ: other people and other days may alarm more"),
+        ("what counts", "hours that were also used to train, or to choose features or model, do not count"),
     ]
     assert claim_in_words({**found, "supported": True})[2] == ("budget", "1.18047 a day: supported")
     assert claim_in_words({**found, "hours_more": None, "asked_per_day": 0})[2] == ("budget", "0 a day: not supported")
     for other in ({}, {"value": 3.0}, {**found, "low": "x"}, {**found, "hours_more": []}):
         assert claim_in_words(other) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        *((name, "its recordings") for name in ("mobifall", "weda-fall", "sp-sw-har")),
+        *((name, "a sample of its recordings") for name in ("sisfall", "umafall", "fallalld", "smartfallmm")),
+    ],
+)
+def test_hours_of_a_development_set_support_nothing(name, part):
+    """A thousand hours without an alarm: not one of them counts, and it takes 71.9 of others; issue 4, item 4."""
+    held = [watched([1, 1, 1], hours=1000.0)]
+    found, own = (claim(held, 5.0, POLICY, 1.0, datasets=datasets) for datasets in ({name, "csv"}, {"csv"}))
+    assert (own.supported, own.development) == (True, ())
+    assert (found.supported, found.development, found.n_alarms_supporting) == (False, (name,), None)
+    assert (found.hours_needed, found.hours_more) == (pytest.approx(24 * math.log(20)), found.hours_needed)
+    words = dict(claim_in_words(found.to_json()))
+    assert words["budget"] == "1 a day: not supported, it takes 71.9 h of others without an alarm"
+    assert words["evidence"] == (
+        f"{name} is a development set: {part} helped to choose this package's features and defaults, so they count for "
+        "nothing here"
+    )
+    assert claim_in_words({**found.to_json(), "supported": True})[2] == ("budget", words["budget"])
 
 
 @pytest.mark.parametrize(
