@@ -99,6 +99,7 @@ class SavedDevice:
             last=None,
             n_windows=0,
             n_unscorable=0,
+            n_bridged=0,
         )
 
 

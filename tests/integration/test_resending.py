@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulators.replay import schedule
+from simulators.replay import replay, schedule
+from simulators.resending import ResendingPublisher
 from simulators.sources import synthetic_streams
+from simulators.synthetic import Wearer
 from stream_occ.artifacts import load_model
+from stream_occ.codecs import load_codec
+from stream_occ.errors import ServiceError
 from stream_occ.events import EventPolicy
+from stream_occ.messages import Topics
+from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S
@@ -29,6 +35,49 @@ EVENTS = {"k": 2, "n": 3, "check": False, "countdown_s": 600.0}
 LIFE: dict[str, Any] = {"duration_s": 60.0, "n_falls": 1, "seed": 3}
 INPUT = {"pattern": "wearables/{device}/imu", "codec": "compact", "resends": True}
 COMMAND = ("--synthetic", "2", "--device", "w", "--minutes", "1", "--fall-count", "1", "--seed", "3", "--speed", "15")
+
+
+def resending(port: int) -> ResendingPublisher:
+    return ResendingPublisher(MqttOptions("127.0.0.1", port, "resend-test"), Topics(), boot=7, timeout_s=0.5)
+
+
+def test_without_a_service_all_is_kept_and_told(broker: Broker) -> None:
+    """The broker takes everything, and that is not enough: after timeout_s without a word it ends with all kept."""
+    life = {"w": [Wearer("w", 1).recording("walking", [("walking", 10.0)])]}
+    with resending(broker.port) as publish:
+        report = replay(life, publish, load_codec("compact"), speed=float("inf"), boot=7)
+    assert publish.n_kept == report.n_messages == 40
+
+
+def test_full_memory_without_a_service_is_an_error(broker: Broker) -> None:
+    """2,400 messages are kept; the next one has no place."""
+    life = {"w": [Wearer("w", 1).recording("walking", [("walking", 60.0)])]}
+    n_sent = 0
+
+    def counted(device_id: str, payload: bytes) -> None:
+        nonlocal n_sent
+        publish(device_id, payload)
+        n_sent += 1
+
+    with (
+        pytest.raises(ServiceError, match=r"let the service say what it has within 0.5 s"),
+        resending(broker.port) as publish,
+    ):
+        replay(life, counted, load_codec("compact"), speed=float("inf"), boot=7, batch_s=0.02)
+    assert n_sent == 2400
+
+
+def test_words_of_others_are_not_taken_for_the_services(broker: Broker) -> None:
+    """Another boot, what is no number, and no JSON: nothing is forgotten; the right one is heard."""
+    with resending(broker.port) as publish, Watcher(broker.port, "wearables/#") as other:
+        for _ in range(3):
+            publish("w", b"x")
+        for text in (b'{"boot":8,"seq":2}', b'{"boot":7,"seq":"x"}', b"[]", b"\xff", b'{"boot":7,"seq":99}'):
+            other.send("stream_occ/w/received_up_to", text)
+        other.send("stream_occ/w/received_up_to", b'{"boot":7,"seq":1}')
+        wait_until(lambda: publish.pump() or publish.n_kept == 1, "number 2 alone is kept")
+        other.send("stream_occ/w/received_up_to", b'{"boot":7,"seq":2}')
+    assert publish.n_kept == 0
 
 
 def undisturbed(model_file: Path, t0_ns: int) -> tuple[dict[str, DeviceState], dict[tuple[str, int], float]]:
@@ -60,7 +109,7 @@ def test_killed_broker_and_service_change_no_decision(broker: Broker, model_file
         Detector(
             tmp_path, broker.port, model_file, events=EVENTS, inputs=[INPUT], output={"publish_score": True}
         ) as detector,
-        subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as replay,
+        subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as player,
     ):
         wait_until(lambda: len(watcher.log) > 40, "the replay has begun")
         for what in ("broker", "service", "both"):
@@ -73,8 +122,8 @@ def test_killed_broker_and_service_change_no_decision(broker: Broker, model_file
             if what != "service":
                 broker.run()
             time.sleep(2.0)
-        out, err = replay.communicate(timeout=60)
-        assert replay.returncode == 0, err
+        out, err = player.communicate(timeout=60)
+        assert player.returncode == 0, err
         assert detector.stop() == 0
         told = json.loads(truth.read_text())
         heard = [(topic.split("/")[1], json.loads(text)) for topic, text, _ in watcher.log if topic.endswith("/score")]
