@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MAX_GOT = 1000  # characters
+MAX_PART = 1000  # characters of each part of an error's line
 
 
 class StreamOccError(Exception):
@@ -33,13 +33,17 @@ class StreamOccError(Exception):
         self.expected = expected
         self.got = got
         self.remedy = remedy
-        got = got if len(got) <= MAX_GOT else f"{got[: MAX_GOT - 3]}..."  # whatever came, a person can read the line
+        where, expected, got, remedy = (_short(part) for part in (where, expected, got, remedy))
         line = f"{where}: must {expected}; got {got}. {remedy}{'' if remedy.endswith('?') else '.'}"
         super().__init__(" ".join(line.split()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by line and facts: worker processes hand errors back, and __init__ takes other arguments."""
         return _unpickle, (type(self), self.args, self.__dict__)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_PART else f"{text[: MAX_PART - 3]}..."
 
 
 def visible(text: str) -> str:

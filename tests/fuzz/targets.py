@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stream_occ.artifacts import unpack_model
 from stream_occ.codecs import REASONS, codec_names, load_codec
 from stream_occ.codecs.compact import CRC
@@ -35,7 +37,7 @@ PROFILES = (
     DeviceProfile("g", "deg/s", axes=("-z", "x", "y"), acc_sign=-1),
     DeviceProfile("g", "deg/s", acc_counts_per_unit=16384, gyr_counts_per_unit=131, stamps="arrival"),
 )
-MAX_ERROR_CHARACTERS = 2000
+MAX_ERROR_CHARACTERS = 4100
 MESSAGES_OF_ONE_SERVICE = 300
 _ZEROS = b"0" * 64
 _SHA_AT, _HMAC_AT = (
@@ -86,7 +88,8 @@ def _model(data: bytes) -> str:
     except ModelError as error:
         one_line(error)
         return "refused"
-    assert len(loaded.score_features(SELF_TEST_X)) == len(SELF_TEST_SCORES)
+    with np.errstate(all="ignore"):  # a scale of 1e-308 is one: what is not finite has no verdict further on
+        assert len(loaded.score_features(SELF_TEST_X)) == len(SELF_TEST_SCORES)
     return "taken"
 
 
