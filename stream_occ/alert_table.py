@@ -152,18 +152,26 @@ def _again(state: EventState, turn: Turn) -> EventState:
     alert = _alert_of(state)
     is_fresh = turn.t_ns - alert.t_told_ns < ns(turn.policy.refractory_s)
     state = _grow(state, turn)
-    return state if is_fresh else tell(state, turn, alert.state, "k_of_n", "again")
+    return state if is_fresh else tell(state, turn, alert.state, "k_of_n", "again", *_lateness(turn))
 
 
 def _again_taken(state: EventState, turn: Turn) -> EventState:
-    """acknowledged, another burst: an alarm again, where a person has not only just taken it; else told."""
+    """acknowledged, another burst: an alarm again, where it is live and a person has not only just taken the last one;
+    else told."""
+    assert turn.seen is not None
     alert, policy = _alert_of(state), turn.policy
     is_apart = turn.t_ns - alert.t_last_flagged_ns >= ns(policy.merge_s)
     state = _grow(state, turn)
     state = replace(state, alert=replace(_alert_of(state), quiet_ns=0, has_moved=False))
-    if turn.t_ns - alert.t_state_ns > ns(policy.refractory_s):
+    if turn.seen.is_live and turn.t_ns - alert.t_state_ns > ns(policy.refractory_s):
         return tell(state, turn, "alarm", "k_of_n", "again", level=1)
-    return tell(state, turn, "acknowledged", "k_of_n", "again") if is_apart else state
+    return tell(state, turn, "acknowledged", "k_of_n", "again", *_lateness(turn)) if is_apart else state
+
+
+def _lateness(turn: Turn) -> tuple[str, ...]:
+    """The reason that a burst which came too late to act on has beside its own."""
+    assert turn.seen is not None
+    return () if turn.seen.is_live else ("historical",)
 
 
 def _rest(state: EventState, turn: Turn) -> EventState:
@@ -273,7 +281,7 @@ def _told(state: EventState, alert: OpenAlert, reasons: tuple[str, ...]) -> Aler
         seq=alert.seq,
         t_ns=alert.t_told_ns,
         state=alert.state,
-        severity="warning" if "historical" in reasons else _SEVERITY.get(alert.state, "info"),
+        severity=_SEVERITY.get(alert.state, "warning" if "historical" in reasons else "info"),
         reasons=reasons,
         score=alert.score,
         model_id=alert.model_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from stream_occ.motion import Direction, MotionLimits
@@ -38,7 +38,7 @@ class EventPolicy:
     refractory_s: a burst in an open alert is told when the last change lies so far back; a burst within this time of
     an alert that ended by itself opens it again, 0 to 86,400 s: a fall is rarely one impact.
     merge_s: windows that end within this time of a closed alert and of its last flagged window overlap them and raise
-    nothing, 0 to 60 s: window length + hop, with a little room.
+    nothing, 0 to 60 s: window length + hop, with a little room; at least as long in `for_windows`.
     live_within_s: a burst older than this when it arrives is history and not escalated, above 0 s: lying on the floor
     for an hour is what kills, so an hour late is not too late, and most wrong clocks are within it.
     learning_s: so long from a device's first window alerts end before the alarm, marked `learning`, 0 (never) to
@@ -68,6 +68,10 @@ class EventPolicy:
     learning_s: float = 0.0
     not_worn_s: float = 600.0
     not_worn_guard_s: float = 900.0
+
+    def for_windows(self, window_s: float, hop_s: float) -> EventPolicy:
+        """The policy for windows of this length: those that share samples with a closed alert are its own."""
+        return replace(self, merge_s=max(self.merge_s, window_s + hop_s))
 
     @property
     def motion_limits(self) -> MotionLimits:

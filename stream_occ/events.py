@@ -182,9 +182,10 @@ def _seen_in(alert: OpenAlert, seen: Observation, step_ns: int, policy: EventPol
 
 def _worn(state: EventState, seen: Observation, policy: EventPolicy) -> tuple[int | None, bool]:
     """Since when nothing moves, and whether nobody wears it: not_worn_s without motion, outside of alerts and well
-    after the last one; any motion ends it."""
-    alert = state.alert
-    if not seen.is_motionless or policy.not_worn_s <= 0 or (alert is not None and alert.is_open):
+    after the last one; any motion and any flagged window ends it."""
+    alert, decision = state.alert, seen.decision
+    is_flagged = decision is not None and decision.label == "outlier"
+    if is_flagged or not seen.is_motionless or policy.not_worn_s <= 0 or (alert is not None and alert.is_open):
         return None, False
     idle_ns = seen.t_end_ns if state.idle_since_ns is None else state.idle_since_ns
     is_guarded = alert is not None and seen.t_end_ns - alert.t_last_flagged_ns < ns(policy.not_worn_guard_s)

@@ -164,6 +164,7 @@ class ScoreMessage(Message):
     label: Literal["normal", "outlier"]
     bridged: bool = Field(description="a hole of at most stream.gap_s lies in the window and was interpolated")
     model: str
+    contributions: Contributions = Field(description="of an outlier: the features that did most for its score")
 
 
 class ReceivedUpToMessage(Message):
@@ -403,4 +404,5 @@ def score_message(decision: Decision) -> ScoreMessage:
         label=decision.label,
         bridged=decision.is_bridged,
         model=decision.model_id,
+        contributions=decision.contributions,
     )

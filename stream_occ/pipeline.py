@@ -160,6 +160,9 @@ class Pipeline:
     settings: StreamSettings = field(default_factory=StreamSettings)
     policy: EventPolicy = field(default_factory=EventPolicy)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", self.policy.for_windows(self.model.window_s, self.model.hop_s))
+
     @property
     def shape(self) -> WindowShape:
         """Length and hop of the model's windows in samples."""

@@ -75,6 +75,7 @@ def command(
     key = None if key_file is None else read_key(key_file)
     policy = _policy(config)
     old = load_model(model, key=key)
+    policy = policy.for_windows(old.window_s, old.hop_s)
     with progress() as report, open_dataset(dataset, data, variant=variant) as opened:
         evidence = budget.read_evidence(
             opened,

@@ -163,6 +163,8 @@ def _run(
     jobs: int,
 ) -> tuple[Evaluation, list[str]]:
     """The evaluation, and what its reader must know of the data; told on stderr as soon as it is known."""
+    from dataclasses import replace
+
     from stream_occ.evaluation import TrainingSet, evaluate
     from stream_occ.evaluation.presets import methods_of
     from stream_occ.evaluation.transfer import check_placements, known_placements
@@ -173,6 +175,7 @@ def _run(
         sys.stderr.write(f"{model_config}: its data, people and activities are not used here: all of --data is\n")
     names = [name.strip() for name in methods.split(",") if name.strip()]
     chosen, front_end = methods_of(names, config)
+    protocol = replace(protocol, policy=protocol.policy.for_windows(front_end.window_s, front_end.hop_s))
     with ExitStack() as stack:
         opened = stack.enter_context(tested.open())
         source = None if trained is None else stack.enter_context(trained.open())

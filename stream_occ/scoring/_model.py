@@ -68,5 +68,6 @@ class Model:
         return self.scorer.score(self.scaler.transform(X))
 
     def explain(self, x: FloatArray) -> tuple[tuple[str, float], ...]:
-        """The features (name, robust z) in which an unscaled row x (d,) is furthest from its nearest normal rows."""
+        """The features (name, robust z against the nearest normal rows) that did most for the score of a row x (d,),
+        unscaled."""
         return self._explainer.explain(self.scaler.transform(x))

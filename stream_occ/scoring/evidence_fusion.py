@@ -38,7 +38,7 @@ class FrozenScorer:
     ) -> None:
         """columns (e,) of the evidence and their names; center, scale (1 + e,), the novelty first; trusted here."""
         self.novelty, self.names = novelty, tuple(names)
-        self._columns, self._center, self._scale, self.weight = columns, center, scale, weight
+        self.columns, self._center, self._scale, self.weight = columns, center, scale, weight
 
     @property
     def n_features(self) -> int:
@@ -58,12 +58,12 @@ class FrozenScorer:
         """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95 % quantile of normal rows."""
         X = finite_rows(X, self.n_features)
         return contributions(
-            np.column_stack([self.novelty.score(X), X[:, self._columns]]), self._center, self._scale, self.weight
+            np.column_stack([self.novelty.score(X), X[:, self.columns]]), self._center, self._scale, self.weight
         )
 
     def arrays(self) -> Arrays:
         """The fusion's numbers and, with a prefix, the arrays of the novelty scorer."""
-        own: Arrays = {"columns": self._columns, "center": self._center, "scale": self._scale}
+        own: Arrays = {"columns": self.columns, "center": self._center, "scale": self._scale}
         return own | {f"{NOVELTY}.{name}": array for name, array in self.novelty.arrays().items()}
 
     def params(self) -> dict[str, Any]:

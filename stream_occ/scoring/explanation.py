@@ -1,4 +1,8 @@
-"""In what a window is unlike the normal windows nearest to it: feature by feature, in robust z."""
+"""In what a window is unlike the normal windows nearest to it: feature by feature, in robust z.
+
+Told are the features that made the score: of a fusion those that are evidence by what they add to it, and all by their
+share of what novelty adds, which is that of their squared z.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream_occ.samples import FloatArray
+from stream_occ.scoring import evidence_fusion
 from stream_occ.scoring._base import Scorer
 
 N_NEAREST = 5
 N_TOLD = 5
 MAX_SCALE_ROWS = 2000  # evenly spaced: enough for a median, and quick
+TINY = 1e-300
 NORMAL_MAD = 1.4826  # the standard deviation of a normal law over its median absolute deviation
 _ROWS = ("X", "points", "points_1", "novelty.X", "novelty.points", "novelty.points_1")
 
@@ -26,18 +32,24 @@ class Explainer:
     """Robust z of rows against a scorer's nearest normal rows; the spread of all its rows is found once."""
 
     def __init__(self, scorer: Scorer, names: Sequence[str]) -> None:
-        self._rows, self._names = known_rows(scorer), names
+        self._scorer, self._rows, self._names = scorer, known_rows(scorer), names
         self._spread = np.empty(0) if self._rows is None else spread_of(self._rows)
 
     def explain(self, x: FloatArray) -> tuple[tuple[str, float], ...]:
-        """The 5 features in which a scaled row x (d,) is furthest from its nearest normal rows, furthest first, with z.
+        """The 5 features that did most for the score of a scaled row x (d,), the most first, each with its robust z.
 
         Empty where the scorer keeps no rows.
         """
         if self._rows is None or not len(self._rows):
             return ()
         z = against_nearest(x, self._rows, self._spread)
-        return tuple((self._names[i], float(z[i])) for i in np.argsort(-np.abs(z), kind="stable")[:N_TOLD])
+        made = z**2
+        if isinstance(self._scorer, evidence_fusion.FrozenScorer):
+            novelty, *evidence = self._scorer.explain(x[None])[0].tolist()
+            made *= max(novelty, 0.0) / max(float(made.sum()), TINY)
+            for column, part in zip(self._scorer.columns.tolist(), evidence, strict=True):
+                made[column] += max(part, 0.0)
+        return tuple((self._names[i], float(z[i])) for i in np.argsort(-made, kind="stable")[:N_TOLD])
 
 
 def against_nearest(x: FloatArray, rows: FloatArray, spread: FloatArray) -> FloatArray:

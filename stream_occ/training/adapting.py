@@ -164,7 +164,8 @@ def _check_share(fall_like: BoolArray, admitted: BoolArray, least: int) -> None:
 
 def _claim(data: TrainingData, scores: FloatArray, general: Model, config: TrainingConfig) -> Claim:
     watched = watched_recordings(data, scores, general.window_s)
-    return claim(watched, general.threshold, EventPolicy(), config.threshold.max_false_alarms_per_day)
+    policy = EventPolicy().for_windows(general.window_s, general.hop_s)
+    return claim(watched, general.threshold, policy, config.threshold.max_false_alarms_per_day)
 
 
 def _effect(

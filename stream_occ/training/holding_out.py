@@ -77,7 +77,8 @@ def _within_budget(
 
     A note says where one person decides it.
     """
-    per_day, policy = config.threshold.max_false_alarms_per_day, EventPolicy()
+    per_day = config.threshold.max_false_alarms_per_day
+    policy = EventPolicy().for_windows(config.window_s, config.hop_s)
     watched = watched_recordings(data, scores, config.window_s)
     n_allowed = alarms_within(per_day, sum(one.hours for one in watched))
     threshold = lowest_threshold(watched, policy, n_allowed)

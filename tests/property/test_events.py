@@ -181,6 +181,40 @@ def test_ticks_that_do_not_overtake_the_next_window_change_nothing(policy, steps
     assert plain.state == ticked.state
 
 
+@given(policies, any_steps, st.lists(st.one_of(windows, ticks), min_size=5, max_size=40))
+@settings(max_examples=120)
+def test_what_came_too_late_never_sounds(policy, steps, later):
+    """With no alert, or one that a person has taken: windows that are not live lead to no countdown and no alarm."""
+    run = Run(policy)
+    for step in steps:
+        run.step(step)
+    if run.state.state not in ("normal", "acknowledged"):
+        run.step(("act", "feedback", "false_alarm", 0))
+    run.log.clear()
+    for step in later:
+        run.step((*step[:-1], False) if step[0] == "window" else step)
+    assert not [alert for alert, _, _ in run.log if alert.state in ("pending", "alarm")]
+
+
+@given(policies, any_steps)
+@settings(max_examples=120)
+def test_not_worn_is_outside_of_alerts_and_ends_with_motion(policy, steps):
+    """Never in an alert, after a flagged window, after one that moves, or within the guard of the last flagged one."""
+    run = Run(policy)
+    for step in steps:
+        before = run.state.is_not_worn
+        run.step(step)
+        state = run.state
+        if not state.is_not_worn:
+            continue
+        assert state.state == "normal"
+        if step[0] == "window":
+            assert step[2] != "flagged"
+            assert step[2] == "untrusted" or step[4]
+        if not before and state.alert is not None:
+            assert state.t_ns - state.alert.t_last_flagged_ns >= policy.not_worn_guard_s * S
+
+
 @given(policies, any_steps, st.integers(0, 60))
 @settings(max_examples=80)
 def test_engine_survives_a_restart_at_any_instant(policy, steps, at):

@@ -177,6 +177,22 @@ def test_burst_just_after_an_acknowledgement_is_told_without_an_alarm():
     assert player.state.state == "acknowledged"
 
 
+def test_burst_that_comes_too_late_after_an_acknowledgement_calls_nobody():
+    """A backlog of an hour ago: told as history beside the alert that somebody has in hand, which stays taken."""
+    player = Player().walk(5).hit().lie(31)
+    player.act("ack")
+    player.walk(120)
+    player.window(2.0, is_live=False)
+    assert player.told[-1][1:] == ("acknowledged", "k_of_n", "again", "historical")
+    assert player.alerts[-1].severity == "warning"
+
+
+def test_policy_for_long_windows_merges_all_that_share_samples():
+    """10 s every 0.5 s: 10.5 s; a longer merge_s stays."""
+    assert EventPolicy().for_windows(10.0, 0.5).merge_s == 10.5
+    assert EventPolicy().for_windows(4.5, 0.5).merge_s == 6.0
+
+
 def test_windows_that_overlap_a_cancelled_alert_raise_nothing_and_a_later_burst_does():
     """For merge_s = 6 s the impact is still in the windows; a burst after that is another fall with its own id."""
     player = Player().walk(5).hit().lie(1)

@@ -10,6 +10,7 @@ import pytest
 from stream_occ.artifacts import load_model
 from stream_occ.detectors import preset, preset_names
 from stream_occ.pipeline import Pipeline
+from stream_occ.scoring.evidence_fusion import FrozenScorer
 from stream_occ.scoring.explanation import Explainer, against_nearest, known_rows, spread_of
 from tests.service_model import make_model, tumbling, walking
 
@@ -26,6 +27,19 @@ class Keeps:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self._arrays
+
+
+class Novelty(Keeps):
+    """A scorer that says 2 of everything."""
+
+    KIND = "novelty"
+    n_features = 5
+
+    def __init__(self, X: np.ndarray) -> None:
+        super().__init__(X=X)
+
+    def score(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), 2.0)
 
 
 def test_row_is_set_beside_its_nearest_rows_on_the_scale_of_all() -> None:
@@ -46,6 +60,22 @@ def test_furthest_features_come_first_with_their_sign() -> None:
     rows = np.zeros((21, 6))
     found = Explainer(Keeps(X=rows), "abcdef").explain(np.array([0.0, -9.0, 3.0, 3.0, 1.0, 20.0]))  # type: ignore[arg-type]
     assert found == (("f", 20.0), ("b", -9.0), ("c", 3.0), ("d", 3.0), ("e", 1.0))
+
+
+def test_of_a_fusion_the_features_come_first_that_made_the_score() -> None:
+    """Novelty adds 2, shared by squared z: 9 and 1 of 10 in the second and fourth; the third, hardly odd, is evidence of
+    4.7, the fourth of -1, which takes and does not make."""
+    novelty = Novelty(np.tile([[0.0] * 5], (21, 1)))
+    scorer = FrozenScorer(
+        novelty,
+        names=("c", "d"),
+        columns=np.array([2, 3]),
+        center=np.array([0.0, -4.6, 2.0]),
+        scale=np.ones(3),
+    )
+    found = Explainer(scorer, "abcde").explain(np.array([0.0, 3.0, 0.1, 1.0, 0.0]))
+    assert [name for name, _ in found] == ["c", "b", "d", "a", "e"]
+    assert dict(found) == {"c": 0.1, "b": 3.0, "d": 1.0, "a": 0.0, "e": 0.0}
 
 
 def test_scorer_without_rows_explains_nothing() -> None:

@@ -25,7 +25,6 @@ from stream_occ.messages import (
     COMMANDS,
     MESSAGES,
     SERVICE_REASONS,
-    ScoreMessage,
     Topics,
     alert_message,
     event_message,
@@ -127,15 +126,17 @@ def test_alert_and_event_say_the_same_change() -> None:
 
 def test_margin_is_score_minus_threshold() -> None:
     """Above 0 is an outlier."""
-    message = score_message(Decision("w1", 10**18, 4.0, 3.0, "outlier", "m1"))
-    assert (message.margin, message.label) == (1.0, "outlier")
+    message = score_message(Decision("w1", 10**18, 4.0, 3.0, "outlier", "m1", (("fall", 0.7),)))
+    assert (message.margin, message.label, message.contributions) == (1.0, "outlier", (("fall", 0.7),))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_nothing_that_is_not_finite_can_be_published(value: float) -> None:
     """NaN and infinity are no JSON, and a reader must never see them."""
+    decision = Decision("w1", 0, 0.5, 1.0, "normal", "m")
+    assert score_message(decision).score == 0.5
     with pytest.raises(ValidationError):
-        ScoreMessage(t=instant(0), t_ns=0, score=value, threshold=1.0, margin=0.0, label="normal", model="m")
+        score_message(replace(decision, score=value))
 
 
 def test_every_reason_of_refusal_is_documented() -> None:
