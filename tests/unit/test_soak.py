@@ -1,0 +1,66 @@
+"""What benchmarks/soak.py calls growth, and what it reads of /metrics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.soak import Sample, findings, memory_line, metrics
+
+
+def samples(rss_mb: np.ndarray, *, threads: list[int] | None = None, files: list[int] | None = None) -> list[Sample]:
+    """One a second."""
+    n = len(rss_mb)
+    rest = {name: 0.0 for name in Sample._fields if name not in ("t_s", "rss_mb", "threads", "files")}
+    rows = zip(rss_mb.tolist(), threads or [4] * n, files or [12] * n, strict=True)
+    return [Sample(t_s=float(k), rss_mb=m, threads=a, files=b, **rest) for k, (m, a, b) in enumerate(rows)]
+
+
+def test_line_through_memory_has_the_interval_of_least_squares() -> None:
+    """Twelve hours that go up and down by 1 MB: slope -6 / 143 by hand, t of 10 degrees of freedom from a table."""
+    k = np.arange(12)
+    line = memory_line(3600.0 * k, 50.0 + (-1.0) ** k)
+    slope, reach = -6 / 143, 2.228139 * math.sqrt((12 - 36 / 143) / 10 / 143)
+    assert line.slope == pytest.approx(slope)
+    assert (line.low, line.high) == (pytest.approx(slope - reach, rel=1e-5), pytest.approx(slope + reach, rel=1e-5))
+    assert line.hours == 11
+
+
+def test_memory_that_goes_up_and_down_does_not_grow() -> None:
+    """Noise, and a tooth that comes back."""
+    rng = np.random.default_rng(0)
+    k = np.arange(1200)
+    line, wrong = findings(samples(90.0 + 0.3 * rng.normal(size=1200) + (k % 100) / 50), 0.1)
+    assert wrong == []
+    assert line.low < 0 < line.high
+
+
+def test_leak_under_noise_is_found_once_it_is_large_enough() -> None:
+    """6 MB an hour are 2 MB in 20 minutes: growth where 1 MB is allowed, none where 3 are."""
+    rng = np.random.default_rng(0)
+    rss_mb = 90.0 + 0.3 * rng.normal(size=1200) + 6.0 * np.arange(1200) / 3600
+    _, wrong = findings(samples(rss_mb), 1.0)
+    assert [text.partition(" by ")[0] for text in wrong] == ["memory grows"]
+    assert findings(samples(rss_mb), 3.0)[1] == []
+
+
+def test_threads_and_files_that_stay_are_found_and_passing_ones_are_not() -> None:
+    """An answer of /metrics takes a thread and a socket for a while."""
+    flat, passing, leaking = np.full(200, 90.0), [4] * 200, [4] * 100 + [5] * 100
+    passing[190] = 9
+    assert findings(samples(flat, threads=passing, files=passing), 1.0)[1] == []
+    assert findings(samples(flat, threads=leaking, files=leaking), 1.0)[1] == [
+        "threads become more: 4 in the first quarter, 5 in the last",
+        "files become more: 4 in the first quarter, 5 in the last",
+    ]
+
+
+def test_metrics_are_read_by_name_and_label() -> None:
+    """Comments and other programs' metrics are left out."""
+    page = (
+        "# TYPE stream_occ_messages_refused_total counter\n"
+        'stream_occ_messages_refused_total{reason="nan"} 2.0\nprocess_open_fds 9.0\nstream_occ_ready 1.0\n'
+    )
+    assert metrics(page) == {'messages_refused_total{reason="nan"}': 2.0, "ready": 1.0}
