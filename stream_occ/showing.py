@@ -7,7 +7,7 @@ import json
 import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +19,10 @@ from stream_occ.errors import DataError
 from stream_occ.messages import AlertMessage, EventMessage, Message, WaveformMessage, alert_message, instant
 from stream_occ.store import alert_of, waveform_of
 from stream_occ.waveform import Waveform
+from stream_occ.wiring import state_folder
 
 MAX_BYTES = 16 * 1024 * 1024  # of a JSON file: a window of 10 minutes at 200 Hz is 4 MB in base64
+SYSTEM_FOLDER = Path("/var/lib/stream_occ")  # StateDirectory of configs/stream-occ.service
 _REMEDY = "Save a message of the alert, event or waveform topic as it came"
 _AXES = ("x", "y", "z")
 M = TypeVar("M", bound=Message)
@@ -101,6 +103,19 @@ def signals_in(state: Path, alert_id: str) -> Waveform | None:
     with _reading(state) as db:
         found = waveform_of(db, alert_id)
     return None if found is None else found[1]
+
+
+def kept_signals(alert_id: str) -> tuple[Waveform, Path] | None:
+    """The latest signals of an alert and their file, among the state files where services keep them by default.
+
+    A file there that cannot be read, as one of another user, is passed over.
+    """
+    for path in [path for folder in (state_folder(), SYSTEM_FOLDER) for path in sorted(folder.glob("*.db"))]:
+        with suppress(DataError, OSError):
+            found = signals_in(path, alert_id)
+            if found is not None:
+                return found, path
+    return None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from stream_occ.cli._common import JsonOption, check_output, write_json
-from stream_occ.errors import UsageError
+from stream_occ.errors import UsageError, visible
 
 EXAMPLES = (
     "stream-occ show alert.json",
@@ -26,7 +26,10 @@ def command(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.db", help="State file of the service: signals of the alert, or the alert itself."),
+        typer.Option(
+            metavar="FILE.db",
+            help="State file of the service: the alert, or signals of ALERT.json. [default: where services keep them]",
+        ),
     ] = None,
     alert_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Which alert of --state. [default: its latest]")
@@ -41,10 +44,11 @@ def command(
 ) -> None:
     """Draw an alert: the signals around it, and the features that made it.
 
-    An alert message carries no signals. They lie in the state file of the service, or in a message of the waveform
-    topic where output.publish_waveform is set; without them the features alone are drawn.
+    An alert message carries no signals. They lie in the state file of the service, which is looked for in its
+    default places, or in a message of the waveform topic where output.publish_waveform is set; without them
+    the features alone are drawn.
     """
-    from stream_occ.showing import alert_in, draw, read_alert, read_waveform, signals_in
+    from stream_occ.showing import alert_in, draw, kept_signals, read_alert, read_waveform, signals_in
 
     if alert is not None and alert_id is not None:
         raise UsageError("--alert-id", "come without ALERT.json", "both", "Leave one out")
@@ -53,11 +57,13 @@ def command(
     if out is not None:
         check_output("--out", out, makes_folder=False)
     shown = alert_in(_given(state), alert_id) if alert is None else read_alert(alert)
-    signals = shown.waveform
+    signals, where = shown.waveform, ""
     if waveform is not None:
         signals = read_waveform(waveform, shown.message.alert_id)
     elif alert is not None and state is not None:
         signals = signals_in(state, shown.message.alert_id)
+    elif alert is not None and (kept := kept_signals(shown.message.alert_id)) is not None:
+        signals, where = kept[0], f", signals from {kept[1]}"
     shown = type(shown)(shown.message, shown.device, shown.state, signals)
     target = out or Path(f"{_file_stem(shown.message.alert_id)}.svg")
     if out is None:
@@ -68,8 +74,8 @@ def command(
         message = shown.message.model_dump(mode="json")
         write_json(json, {"device": shown.device, "alert": message, "n_samples": n_samples, "out": str(target)})
     if str(json) != "-":
-        told = "" if signals is not None else ", without signals: none are at hand (--state, --waveform)"
-        sys.stdout.write("\n".join([*shown.lines(), f"Drawn to {target}{told}."]) + "\n")
+        told = where if signals is not None else ", without signals: none are at hand (--state, --waveform)"
+        sys.stdout.write("\n".join([*shown.lines(), visible(f"Drawn to {target}{told}.")]) + "\n")
 
 
 def _given(state: Path | None) -> Path:

@@ -35,6 +35,8 @@ def signals(level: float = 1.0) -> Waveform:
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """alert.json, event.json, waveform.json, and a state file with two alerts of which the first has signals."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
     (tmp_path / "alert.json").write_bytes(alert_message(ALERT).to_payload())
     (tmp_path / "event.json").write_bytes(event_message(ALERT).to_payload())
     (tmp_path / "waveform.json").write_bytes(waveform_message("id-1", 2, signals()).to_payload())
@@ -76,6 +78,23 @@ def test_alert_is_drawn_from_wherever_it_lies(
     assert ("without signals" in out) == (n_samples == 0)
     assert "log_max_acc +7.2, min_acc -3.0" in out
     assert "Highest score 7.5, threshold 2.5" in out
+
+
+def test_signals_are_found_where_services_keep_them(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message alone is drawn with its signals; what is no state file, and one of other alerts, is passed over."""
+    folder = work / "home" / "stream_occ"
+    folder.mkdir(parents=True)
+    (folder / "a.db").write_text("no database")
+    Store(folder / "b.db").close()
+    assert run(["show", "alert.json"]) == 0
+    assert "without signals" in capsys.readouterr().out
+    (work / "state.db").rename(folder / "stream_occ-edge.db")
+    assert run(["show", "alert.json", "--json", "j.json"]) == 0
+    assert f"Drawn to id-1.svg, signals from {folder / 'stream_occ-edge.db'}." in capsys.readouterr().out
+    assert json.loads((work / "j.json").read_text())["n_samples"] == 100
+    assert "acceleration, m/s2" in words(work / "id-1.svg")
+    assert run(["show", "alert.json", "--state", str(folder / "b.db")]) == 0
+    assert "without signals" in capsys.readouterr().out
 
 
 def test_picture_is_named_after_the_alert(work: Path) -> None:
