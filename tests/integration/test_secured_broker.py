@@ -19,7 +19,9 @@ import pytest
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from stream_occ.commands import sign_command
 from stream_occ.errors import ConfigError
+from stream_occ.messages import MESSAGES
 from stream_occ.mqtt import MqttLink, MqttOptions
 from tests.integration.broker import MOSQUITTO, Broker, free_port
 from tests.integration.detector import REPO, Detector, wait_until
@@ -37,6 +39,7 @@ pytestmark = [
 
 USERS = ("detector", "ward", "family", "w1", "w2")
 NOT_AUTHORIZED = "Not authorized"
+KEY = "a key for the commands of tests"
 PLAIN = ("listener 1883", "allow_anonymous true")
 WITH_CERTIFICATES = ("#require_certificate", "#use_identity_as_username")
 
@@ -160,12 +163,16 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
     else:
         monkeypatch.setenv("STREAM_OCC__MQTT__USERNAME", "detector")
         monkeypatch.setenv("STREAM_OCC__MQTT__PASSWORD", password("detector"))
+        monkeypatch.setenv("STREAM_OCC__COMMAND_KEY", KEY)
     events = {"k": 2, "n": 3, "check": False, "countdown_s": 0.0}
     output = {"publish_score": True, "publish_waveform": True}
     with shipped_broker(etc, tmp_path, with_certificates=with_certificates) as broker:
         port = broker.port
         inputs = [{"pattern": "wearables/{device}/imu", "resends": False}]
         sections: dict[str, Any] = {"mqtt": {"tls": tls}, "events": events, "output": output, "inputs": inputs}
+        if with_certificates:
+            (tmp_path / "command.key").write_text(KEY + "\n")
+            sections["command_key_file"] = "command.key"
         people = {name: User(etc, port, name, with_certificate=with_certificates) for name in USERS[1:]}
         with Detector(tmp_path, port, model_file, **sections) as detector:
             fall(people["w1"], "w1")
@@ -173,13 +180,17 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
             assert json.loads(people["family"].hears("stream_occ/w1/event"))["alert_id"] == alert["alert_id"]
             fall(people["w2"], "w2")
             people["ward"].hears("stream_occ/w2/alert")
-            people["ward"].write("stream_occ/w1/set/ack", b'{"by": "anna"}')
+            acknowledge, text = "stream_occ/w1/set/ack", json.dumps({"by": "anna", "t": time.time()})
+            people["ward"].write(acknowledge, b'{"by": "anna"}')
+            people["ward"].write(acknowledge, sign_command(KEY.encode(), acknowledge, text))
             wait_until(
                 lambda: json.loads(people["family"].hears("stream_occ/w1/alert"))["by"] == "anna", "her name in it"
             )
             assert detector.stop() == 0
             summary = json.loads(detector.summary.read_text())
             assert "secret of" not in detector.log.read_text()
+            assert KEY not in detector.log.read_text()
+        assert summary["refused"] == {"command_unsigned": 1}
         assert "refused_by_broker" not in json.dumps(summary)
         assert set(people["w1"].heard) <= {"stream_occ/w1/received_up_to"}
         assert {topic.split("/")[1] for topic in people["family"].heard} == {"w1"}
@@ -199,6 +210,15 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
             assert all(service.may(f"stream_occ/w1/{name}") for name in own)
         for user in people.values():
             user.__exit__()
+
+
+def test_access_list_has_a_line_for_every_message_of_the_service() -> None:
+    """A new one would be refused by the broker, silently over MQTT 3.1.1."""
+    lines = (REPO / "configs" / "mosquitto.acl").read_text().split("user detector\n")[1].split("\n\n")[0].splitlines()
+    written = {line.split()[-1] for line in lines if line.startswith("topic write ")}
+    own = {f"stream_occ/+/{name}" for name in (*MESSAGES, "availability") if name != "counters"}
+    assert written == own | {"stream_occ/status", "stream_occ/bridge/+/status", "stream_occ/bridge/+/counters"}
+    assert {line for line in lines if " read " in line} == {"topic read wearables/#", "topic read stream_occ/+/set/#"}
 
 
 def refusals(caplog: pytest.LogCaptureFixture, options: MqttOptions) -> set[str]:
