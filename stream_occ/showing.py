@@ -55,7 +55,7 @@ class Shown:
         ]
         if message.contributions:
             parts = ", ".join(f"{name} {z:+.1f}" for name, z in message.contributions)
-            found.append(f"Furthest from the nearest normal windows, in robust z: {parts}.")
+            found.append(f"What made the score, in robust z from the nearest normal windows: {parts}.")
         return found
 
 
