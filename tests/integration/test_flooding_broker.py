@@ -1,0 +1,50 @@
+"""Made-up devices by the thousand over a real broker: the process keeps its size, and who is real is scored."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.broker import Broker
+from tests.integration.detector import Detector, Watcher, wait_until
+from tests.service_model import payload, walking
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+N_IDS = 20_000
+MAX_DEVICES = 50
+GROWTH_BYTES = 30 * 1024 * 1024  # 20,000 states of 22 kB would be 440 MB
+
+
+def test_flood_of_made_up_devices_leaves_memory_and_real_devices_alone(
+    broker: Broker, model_file: Path, tmp_path: Path
+) -> None:
+    """Each id sends a message as good as any other; their retained topics do not pile up at the broker either."""
+    with (
+        Detector(tmp_path, broker.port, model_file, limits={"max_devices": MAX_DEVICES}) as detector,
+        Watcher(broker.port, "stream_occ/+/state", "stream_occ/bridge/#") as watcher,
+    ):
+        counters, process = "stream_occ/bridge/edge/counters", psutil.Process(detector.pid)
+        t0_ns, sizes = time.time_ns() - 10**9, []
+        for i in range(N_IDS):
+            if i % 200 == 0:
+                block = walking("real", 50, t0_ns=t0_ns, first=i // 4)
+                watcher.send("wearables/real/imu", payload(block))
+            watcher.client.publish(f"wearables/made-up-{i}/imu", payload(walking("x", 1, t0_ns=t0_ns + i)), qos=0)
+            if i % 1000 == 999:
+                wait_until(lambda i=i: watcher.json(counters).get("messages", 0) >= i, "what was sent", 60)  # type: ignore[misc]
+                sizes.append(process.memory_info().rss)
+        told = wait_until(lambda: watcher.json(counters).get("messages", 0) >= N_IDS and watcher.json(counters), "all")
+        assert told["devices"] <= MAX_DEVICES
+        assert set(told["refused"]) == {"device_limit"}
+        assert told["refused"]["device_limit"] >= N_IDS - 10 * MAX_DEVICES
+        assert sizes[-1] - sizes[2] < GROWTH_BYTES, sizes
+        assert watcher.json("stream_occ/real/state")["counters"]["windows"] > 150
+        with Watcher(broker.port, "stream_occ/+/state") as late:
+            wait_until(lambda: "stream_occ/real/state" in late.last, "retained states")
+            time.sleep(0.5)
+            assert len(late.last) <= 2 * MAX_DEVICES
+        assert detector.stop() == 0
