@@ -45,6 +45,7 @@ class Deliveries:
             may_be_alike = is_command or self._intake.is_stamped_here(message.topic)
             if key in self._seen and (message.is_again or not may_be_alike):
                 self._intake.refuse_command("delivered_again", message.topic, "")
+                self._intake.remind(message.topic)
                 continue
             if is_command:
                 self._seen.add(key)

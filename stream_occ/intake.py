@@ -164,6 +164,13 @@ class Intake:
         found = self._find(topic)
         return found is not None and found[1].profile.stamps == "arrival"
 
+    def remind(self, topic: str) -> None:
+        """A numbering device that sends again what was taken did not hear of it: it is told once more."""
+        found = self._find(topic)
+        record = None if found is None else self.devices.get(found[0])
+        if record is not None and record.numbering.last is not None:
+            record.numbering.is_due = True
+
     def restore(
         self, device_id: str, open_alert: Alert | None, now_s: float, number: Number | None = None
     ) -> DeviceRecord | None:

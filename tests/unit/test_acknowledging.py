@@ -205,6 +205,24 @@ def test_disk_that_fails_holds_acknowledgements_but_not_for_ever(
     assert all(digest(TOPIC, walking(25 * i)) in known for i in range(3))  # those that a failed save had, too
 
 
+def test_device_that_did_not_hear_what_was_taken_is_told_again(start: Starts) -> None:
+    """It has sent all that it may without a word, and sends that again: known by its digests, told of once more.
+
+    A word of QoS 0 that was lost would otherwise silence the device for good.
+    """
+    bench = start(inputs=[{"pattern": "wearables/{device}/imu", "resends": True}])
+    up_to = "stream_occ/w1/received_up_to"
+    messages = [json.dumps(json.loads(walking(25 * i)) | {"boot": "b", "seq": i}).encode() for i in range(3)]
+    for n_told in (1, 2):
+        for message in messages:
+            start.deliver(bench, message)
+        bench.run(2.0)
+        assert bench.link.of(up_to) == n_told * [{"boot": "b", "seq": 2}]
+    assert samples(bench) == 75
+    bench.run(2.0)
+    assert len(bench.link.of(up_to)) == 2
+
+
 def test_without_a_file_messages_are_acknowledged_in_their_slice() -> None:
     """There is nothing to wait for."""
     bench = Bench()
