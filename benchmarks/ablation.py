@@ -1,39 +1,54 @@
 """What each choice of the default detector is worth: python benchmarks/ablation.py mobifall mobifall.zip
 
-Development figures behind docs/results.md: windows, features, scalers, novelty detectors, and forms and weights of the
-fusion, each with people held out by the very protocol of `stream-occ evaluate`. Everything but the forms that were not
-taken is the package's own code. `--only novelty` runs one of the tables; all of them take about an hour a set.
+Development figures behind docs/results.md: windows, features, scalers, novelty detectors, and forms, weights and scales
+of the fusion, each with people held out by the very protocol of `stream-occ evaluate`, and within the training people
+once more (inner_*). Detectors, scalers, windows and features are the package's own; only what puts novelty and evidence
+together is written anew, to be changed. `--only novelty` runs one of the tables; all of them take hours a set.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from first_study import Run, figures
 
+from stream_occ import motion
 from stream_occ.datasets import open_dataset
 from stream_occ.detectors import OCNN, EvidenceFusion, MultiLayerKRR, RandomProjectionEnsemble, fusion
+from stream_occ.detectors._base import as_generator
+from stream_occ.detectors.calibration import group_folds
 from stream_occ.detectors.fusion import nearest_neighbours
 from stream_occ.detectors.scaling import fit_scaler
-from stream_occ.detectors.selection import group_arguments
-from stream_occ.evaluation import Protocol, Trial, Windows, evaluate
+from stream_occ.evaluation import Trial, Windows
 from stream_occ.evaluation.extraction import FrontEnd, extract_trials
 from stream_occ.evaluation.protocol import ScoreWindows
 from stream_occ.features.fall31 import FAMILIES, NAMES
-from stream_occ.samples import FloatArray
+from stream_occ.samples import BoolArray, FloatArray, IntArray, Recording
 from stream_occ.scoring.evidence_fusion import LEAST_EVIDENCE
+from stream_occ.windowing import WindowBatch
 
 EVIDENCE = ("log_max_dynamic_acc", "log_peak_over_mad")
 WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
-WINDOW_S = 4.5
-FIGURES = ("trial_auc", "trial_sensitivity_at_1pct", "trial_gmean")
+WINDOW_S, HOP_S = 4.5, 0.5
+MOVING = NAMES.index("log_std_acc")
+EXTRA = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s")]
+MOTIONLESS = (  # m/s2, rad/s: first the default
+    (motion.MOTIONLESS_ACC_MS2, motion.MOTIONLESS_GYR_RADS),
+    *((acc_ms2, motion.MOTIONLESS_GYR_RADS) for acc_ms2 in (0.02, 0.05, 0.2, 0.5)),
+    *((motion.MOTIONLESS_ACC_MS2, gyr_rads) for gyr_rads in (0.005, 0.01, 0.05, 0.1)),
+    (2 * motion.MOTIONLESS_ACC_MS2, 2 * motion.MOTIONLESS_GYR_RADS),
+    (5 * motion.MOTIONLESS_ACC_MS2, 5 * motion.MOTIONLESS_GYR_RADS),
+)
+FIGURES = ("trial_auc", "trial_sensitivity_at_1pct", "trial_gmean", "inner_auc", "inner_sensitivity_at_1pct")
 
 Form = Callable[[FloatArray], FloatArray]
 
@@ -62,10 +77,21 @@ def _above(z: FloatArray, least: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Variant:
-    """EvidenceFusion of a novelty detector on some columns under a scaler, its parts put together by `form`.
+class Fitted:
+    """One fit: held-out novelty and evidence (n, 1 + e) of its training rows, all columns of them, and of new rows."""
 
-    Variants that differ in their form alone share their fits, by the seed of the fit, in `fits`.
+    held_out: FloatArray
+    rows: FloatArray
+    raw: Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What EvidenceFusion does with a novelty detector on some columns under a scaler, put together by `form`.
+
+    Its arithmetic is repeated here (the row of the default shows that it is the same), so that variants which differ
+    in form, quantiles or what counts as moving share their fits, by the seed of the fit, in `fits`. rest_share: resting
+    rows count so often that they make up this share where scales are set, as in a day of living.
     """
 
     key: str
@@ -73,43 +99,63 @@ class Variant:
     columns: tuple[str, ...] = NAMES
     scaling: str = "z-score"
     stride: int = 1
+    n_folds: int = EvidenceFusion().n_folds
     quantiles: tuple[float, float] = (fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE)
-    moving: str | None = "log_std_acc"
+    ranges: tuple[float, float] | None = fusion.RANGE_QUANTILES
+    rest_share: float | None = None
     form: Form = FORMS["novelty + evidence from -2 on (default)"]
-    fits: dict[int, Callable[[FloatArray], FloatArray]] = field(default_factory=dict)
+    fits: dict[int, Fitted] = field(default_factory=dict)
 
     def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
         """Fits on normal windows, or takes the fit of a variant that shares it."""
         if seed not in self.fits:
-            self.fits[seed] = self._parts(normal, seed)
-        parts = self.fits[seed]
-        return lambda windows: self.form(parts(windows.X))
+            self.fits[seed] = self._fitted(normal, seed)
+        fitted = self.fits[seed]
+        counted = self._counted(fitted.rows[:, MOVING])
+        center, upper = np.quantile(fitted.held_out[counted], self.quantiles, axis=0)
+        return lambda windows: self.form((fitted.raw(windows.X) - center) / (upper - center))
 
-    def _parts(self, normal: Windows, seed: int) -> Callable[[FloatArray], FloatArray]:
-        """z (n, 1 + e) of unscaled rows; evidence comes from all columns, novelty from the chosen ones."""
+    def _counted(self, column: FloatArray) -> IntArray:
+        """Numbers of the rows that the scales are of, a row as often as it counts."""
+        counted = np.arange(len(column))
+        if self.rest_share is not None:
+            is_rest = ~fusion.moves(column)
+            n_rest = round((~is_rest).sum() * self.rest_share / (1 - self.rest_share))
+            counted = np.concatenate([counted[~is_rest], np.resize(counted[is_rest], n_rest)])
+        if self.ranges is None:
+            return counted
+        low, high = np.quantile(column[counted], self.ranges)
+        moving: IntArray = counted[column[counted] > (low + high) / 2]
+        return moving
+
+    def _fitted(self, normal: Windows, seed: int) -> Fitted:
+        """Evidence comes from all columns, unscaled, novelty from the chosen ones, scaled."""
         used = [NAMES.index(name) for name in self.columns]
-        rows = np.arange(0, len(normal), self.stride)
-        scaler = fit_scaler(normal.X[rows][:, used], self.scaling)
-        moving = self.columns.index(self.moving) if self.moving in self.columns else None
-        detector = EvidenceFusion(self.novelty(), moving=moving, random_state=seed, n_jobs=1)
-        people = [normal.subject[i] for i in rows]
-        fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE = self.quantiles
-        detector.fit(scaler.transform(normal.X[rows][:, used]), **group_arguments(detector, people))
-        scorer = detector.to_scorer()
-        extra = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s")]
-        moves = slice(None) if self.moving is None else fusion.moves(normal.X[rows, NAMES.index(self.moving)])
-        center, upper = np.quantile(normal.X[rows][moves][:, extra], self.quantiles, axis=0)
+        chosen = np.arange(0, len(normal), self.stride)
+        rows, people = normal.X[chosen], [normal.subject[i] for i in chosen]
+        scaler = fit_scaler(rows[:, used], self.scaling)
+        scaled, fold = scaler.transform(rows[:, used]), group_folds(people, min(self.n_folds, len(set(people))), 0)
+        generators = iter(as_generator(seed).spawn(int(fold.max()) + 2))
+        novelty = np.empty(len(rows))
+        for number in range(int(fold.max()) + 1):
+            out = fold == number
+            novelty[out] = self._scorer(scaled[~out], next(generators)).score(scaled[out])
+        scorer = self._scorer(scaled, next(generators))
+        memory: dict[int, FloatArray] = {}  # a fit is asked for the same windows by each variant that shares it
 
-        memory: dict[int, FloatArray] = {}  # a fit is asked for the same windows by each form
-
-        def parts(X: FloatArray) -> FloatArray:
+        def raw(X: FloatArray) -> FloatArray:
             key = hash(X.tobytes())
             if key not in memory and len(X):
-                novelty = scorer.explain(scaler.transform(X[:, used]))
-                memory[key] = np.column_stack([novelty, (X[:, extra] - center) / (upper - center)])
-            return memory.get(key, np.empty((0, 1 + len(extra))))
+                memory[key] = np.column_stack([scorer.score(scaler.transform(X[:, used])), X[:, EXTRA]])
+            return memory.get(key, np.empty((0, 1 + len(EXTRA))))
 
-        return parts
+        return Fitted(np.column_stack([novelty, rows[:, EXTRA]]), rows, raw)
+
+    def _scorer(self, rows: FloatArray, rng: np.random.Generator) -> Any:
+        made = self.novelty()
+        own = {"random_state": rng, "n_jobs": 1}
+        taken = made.get_params(deep=False)
+        return made.set_params(**{key: value for key, value in own.items() if key in taken}).fit(rows).to_scorer()
 
 
 def _without(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,21 +174,36 @@ def tables() -> dict[str, list[Variant]]:
     groups["first and last quarter"] = tuple(name for name in NAMES if name.endswith(("_first", "_last")))
     return {
         "forms": [replace(base, key=key, form=form) for key, form in FORMS.items()],
-        "novelty": [
-            Variant("25 projections, floor 10 (preset working)", lambda: _ensemble(25)),
-            Variant("9 projections", lambda: _ensemble(9)),
+        "novelty": [  # the cheap ones first: on 2 cores the last two take most of the time
             base,
+            replace(base, key="one space, every 4th window", stride=4, fits={}),
             Variant("one space, floor 10", lambda: _floored(10.0)),
             Variant("one space, floor 1", lambda: _floored(1.0)),
+            Variant("9 projections", lambda: _ensemble(9)),
+            Variant("25 projections, floor 10 (preset working)", lambda: _ensemble(25)),
             Variant("one layer of KRR (AEKOC form), every 4th window", lambda: _layers(1), stride=4),
             Variant("two layers of KRR, every 4th window", lambda: _layers(2), stride=4),
-            replace(base, key="one space, every 4th window", stride=4, fits={}),
         ],
+        "neighbours": [
+            Variant(f"{k}", partial(_neighbours, k)) if k != 5 else replace(base, key="5 (default)")
+            for k in (5, 1, 3, 10, 20, 50)
+        ],
+        "weights": [
+            Variant(f"{k}, {weight:g}", partial(_neighbours, k), form=_weighted(weight), fits=fits)
+            for k, fits in ((5, base.fits), (3, {}), (1, {}))
+            for weight in (1.0, 1.5, 2.0, 3.0)
+        ],
+        "ranges": [
+            replace(base, key=f"{low:g} to {high:g}, {share or 'as recorded'}", ranges=(low, high), rest_share=share)
+            for share in (None, 0.9, 0.98, 0.995)
+            for low, high in ((0.0, 1.0), (0.001, 0.999), (0.01, 0.99), (0.05, 0.95), (0.1, 0.9))
+        ],
+        "folds": [replace(base, key=f"{n}", n_folds=n, fits=base.fits if n == base.n_folds else {}) for n in (2, 3, 5)],
         "scalers": [replace(base, key=kind, scaling=kind, fits={}) for kind in ("z-score", "min-max", "robust")],
         "quantiles": [
-            replace(base, key=f"{low:g} to {high:g}{of}", quantiles=(low, high), moving=moving, fits={})
+            replace(base, key=f"{low:g} to {high:g}{of}", quantiles=(low, high), ranges=ranges)
             for low, high in pairs
-            for moving, of in (("log_std_acc", " of moving windows"), (None, " of all windows"))
+            for ranges, of in ((base.ranges, " of moving windows"), (None, " of all windows"))
         ],
         "features": [
             replace(base, key=f"without {name}", columns=_without(names), fits={}) for name, names in groups.items()
@@ -150,19 +211,61 @@ def tables() -> dict[str, list[Variant]]:
     }
 
 
+def _weighted(weight: float) -> Form:
+    return lambda z: weight * z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1)
+
+
 def _floored(floor: float) -> Any:
     return nearest_neighbours().set_params(estimator__floor=floor)
+
+
+def _neighbours(k: int) -> Any:
+    return nearest_neighbours().set_params(estimator__n_neighbors=k, estimator__k_neighbors=k)
 
 
 def _layers(n: int) -> MultiLayerKRR:
     return MultiLayerKRR(n, evidence="layers")
 
 
-def measured(dataset: str, trials: list[Trial], variants: list[Variant]) -> Iterator[str]:
-    """A row of the table for each variant; novelty alone beside it where the form is the default."""
+def measured(trials: list[Trial], variants: list[Variant], seed: int) -> Iterator[str]:
+    """A row of the table for each variant."""
     for variant in variants:
-        found = evaluate(dataset, trials, [variant], Protocol(n_resamples=1)).results[variant.key].figures
-        yield " | ".join([f"| {variant.key}", *(f"{found[key].value:.4f}" for key in FIGURES)]) + " |"
+        run = Run.of(trials, variant, seed)
+        found = (*figures(run.pooled()), *run.inner())
+        yield " | ".join([f"| {variant.key}", *(f"{value:.4f}" for value in found)]) + " |"
+
+
+def motionless(recordings: Iterator[Recording], limits: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """A row for each pair of limits (m/s2, rad/s), all else equal: motionless windows of normal recordings.
+
+    Their share; in the activity with most of them; the longest stretch of them, in seconds.
+    """
+    front_end = FrontEnd("fall31", 50.0, WINDOW_S, HOP_S)
+    found: dict[str, list[list[BoolArray]]] = {}  # by activity, recording and pair
+    for recording in recordings:
+        if not recording.is_fall and len(batch := front_end.cut(recording)):
+            found.setdefault(recording.activity, []).append([_is_motionless(batch, *pair) for pair in limits])
+    for i, (acc_ms2, gyr_rads) in enumerate(limits):
+        of = {activity: [own[i] for own in parts] for activity, parts in found.items()}
+        share = {activity: np.concatenate(parts).mean() for activity, parts in of.items()}
+        most = max(share, key=lambda activity: share[activity])
+        windows = np.concatenate([own for parts in of.values() for own in parts])
+        longest = max(_longest_run(own) for parts in of.values() for own in parts)
+        yield (
+            f"| {acc_ms2:g}, {gyr_rads:g} | {windows.mean():.4f} | {share[most]:.4f} ({most or 'all'}) "
+            f"| {longest and WINDOW_S + (longest - 1) * HOP_S:g} |"
+        )
+
+
+def _is_motionless(batch: WindowBatch, acc_ms2: float, gyr_rads: float) -> BoolArray:
+    motion.MOTIONLESS_ACC_MS2, motion.MOTIONLESS_GYR_RADS = acc_ms2, gyr_rads
+    return motion.motion(batch).is_motionless
+
+
+def _longest_run(found: BoolArray) -> int:
+    """Most True in a row."""
+    gaps = np.flatnonzero(~np.concatenate([[False], found, [False]]))
+    return int(np.diff(gaps).max() - 1)
 
 
 def main() -> None:
@@ -170,28 +273,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("data", type=Path)
-    parser.add_argument("--only", choices=["windows", *tables()], help="one table alone")
+    parser.add_argument("--only", choices=["windows", *tables(), "motionless"], help="one table alone")
+    parser.add_argument("--seed", type=int, default=0, help="of the groups of people and the fits (default 0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that extract features (default 1)")
     options = parser.parse_args()
 
     def trials_of(window_s: float) -> list[Trial]:
-        front_end = FrontEnd("fall31", 50.0, window_s, 0.5)
+        front_end = FrontEnd("fall31", 50.0, window_s, HOP_S)
         with open_dataset(options.dataset, options.data) as opened:
             return extract_trials(opened.iter_recordings(), front_end, n_jobs=options.jobs)
 
     def show(title: str, rows: Iterator[str]) -> None:
-        print(f"\n| {title} | {' | '.join(FIGURES)} |\n|---|---|---|---|", flush=True)
+        print(f"\n| {title} | {' | '.join(FIGURES)} |\n|{'---|' * (1 + len(FIGURES))}", flush=True)
         for row in rows:
             print(row, flush=True)
 
     if options.only in (None, "windows"):
         for window_s in WINDOWS_S:
             variants = [Variant(f"{window_s:g} s")]
-            show("window", measured(options.dataset, trials_of(window_s), variants))
-    trials = trials_of(WINDOW_S) if options.only != "windows" else []
+            show("window", measured(trials_of(window_s), variants, options.seed))
+    if options.only in (None, "motionless"):
+        print("\n| limits | windows | most in one activity | longest, s |\n|---|---|---|---|", flush=True)
+        with open_dataset(options.dataset, options.data) as opened:
+            for row in motionless(opened.iter_recordings(), MOTIONLESS):
+                print(row, flush=True)
+    trials = trials_of(WINDOW_S) if options.only in (None, *tables()) else []
     for title, variants in tables().items():
         if options.only in (None, title):
-            show(title, measured(options.dataset, trials, variants))
+            show(title, measured(trials, variants, options.seed))
 
 
 if __name__ == "__main__":
