@@ -136,12 +136,7 @@ class Store:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it holds is for its user alone
             check_header(path)
-            try:
-                self._open("NORMAL")
-            except sqlite3.OperationalError as error:
-                # A disk that has no room for the index that readers share: what is kept can be read, by us alone.
-                self._open("EXCLUSIVE")
-                log.warning("%s: nobody else can read it until the next start: %s", path, error)
+            self._open()
         except BaseException:
             self._lock.close()
             raise
@@ -225,6 +220,9 @@ class Store:
                 self._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (?, ?)", (now_ns, seen))
             if told:
                 self._trim(now_ns)
+        if self._is_alone:
+            self._db.close()
+            self._open()
 
     def outbox(self) -> list[OutboxRow]:
         """Told changes that wait for receivers, the oldest first; one that cannot be read is left out and logged."""
@@ -277,8 +275,17 @@ class Store:
             self._db.close()
         self._lock.close()
 
-    def _open(self, locking: str) -> None:
+    def _open(self) -> None:
+        try:
+            self._connect("NORMAL")
+        except sqlite3.OperationalError as error:
+            # A disk that has no room for the index that readers share: what is kept can be read, by us alone.
+            self._connect("EXCLUSIVE")
+            log.warning("%s: nobody else can read it until something can be written: %s", self.path, error)
+
+    def _connect(self, locking: str) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=2.0)
+        self._is_alone = locking == "EXCLUSIVE"
         try:
             self._pragma(f"locking_mode = {locking}")
             self._prepare()

@@ -76,7 +76,7 @@ def full_disk() -> Iterator[None]:
 
 
 def test_start_on_a_full_disk_forgets_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """After an orderly end: SQLite has no room for what readers share, so the file is this process's alone."""
+    """After an orderly end: SQLite has no room for what readers share, so the file is ours alone for a while."""
     path = tmp_path / "state.db"
     with closing(Store(path)) as store:
         store.save({"w1": (DeviceState(n_windows=3), ALERT)}, [told()], model_id="m1", now_ns=10)
@@ -85,11 +85,12 @@ def test_start_on_a_full_disk_forgets_nothing(tmp_path: Path, caplog: pytest.Log
         assert store.devices()["w1"].open_alert == ALERT
         with pytest.raises(sqlite3.OperationalError):
             store.save({"w1": (DeviceState(n_windows=4), None)}, [told(1)], model_id="m1", now_ns=11)
-    assert "nobody else can read it until the next start" in caplog.text
-    with closing(store):
+    assert "nobody else can read it until something can be written" in caplog.text
+    with closing(store), closing(sqlite3.connect(path, timeout=0.0)) as reader:
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            reader.execute("SELECT count(*) FROM alerts")
         store.save({"w1": (DeviceState(n_windows=5), None)}, [told(1)], model_id="m1", now_ns=12)
-    with closing(Store(path)) as again, closing(sqlite3.connect(path)) as reader:
-        assert [alert.seq for alert in again.history("w1")] == [0, 1]
+        assert [alert.seq for alert in store.history("w1")] == [0, 1]
         assert reader.execute("SELECT count(*) FROM alerts").fetchone() == (2,)
 
 
