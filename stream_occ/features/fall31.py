@@ -19,23 +19,24 @@ min_acc                   m/s2       min a: the fall itself, when the body gives
 min_acc_200ms             m/s2       smallest mean of a over 200 ms: weightlessness that lasts
 log_max_acc_200ms         m/s2       log(largest mean of a over 200 ms + .1): a force that lasts, not a knock
 log_max_jerk              m/s3       log(max j + 1), j = |acc(t + 40 ms) - acc(t)| / 40 ms: how sudden
-log_mean_jerk             m/s3       log(mean j + 1)
+log_mean_jerk             m/s3       log(mean j + 1): how lively all along, one burst weighing little
 log_std_jerk              m/s3       log(std j + 1): one burst or steady motion
 how much, and when
-log_std_acc               m/s2       log(std a + .05)
+log_std_acc               m/s2       log(std a + .05): how much motion in all, its bursts above all
 log_median_dynamic_acc    m/s2       log(median |a - median a| + .05): motion without its bursts
 log_std_acc_first, _last  m/s2       log(std a + .05) in the first and last quarter: before and after
 rotation
-log_max_gyr               rad/s      log(max w + .05)
-log_mean_gyr              rad/s      log(mean w + .02)
-log_std_gyr               rad/s      log(std w + .02)
-log_mean_gyr_first, _last rad/s      log(mean w + .02) in the first and last quarter
-log_turn_1s               rad        log(largest mean of w over 1 s * 1 s + .02): the way turned in a second
+log_max_gyr               rad/s      log(max w + .05): a body that topples turns fast
+log_mean_gyr              rad/s      log(mean w + .02): how much turning in all, where gravity has no part
+log_std_gyr               rad/s      log(std w + .02): one swift turn in stillness, or steady turning
+log_mean_gyr_first, _last rad/s      log(mean w + .02) in the first and last quarter: busy before, still after
+log_turn_1s               rad        log(largest mean of w over 1 s * 1 s + .02): toppling turns about a right angle
 posture and velocity
 tilt_first_last           rad        angle between the mean acc of the first and the last quarter: lying after standing
-max_tilt_2s               rad        largest angle between means of acc over 1 s that lie 2 s apart
+max_tilt_2s               rad        largest angle between means of acc over 1 s that lie 2 s apart: a posture that
+                                     changes fast, wherever in the window
 min_velocity              m/s        smallest running integral of a - mean a, 0 at both ends: speed lost in falling
-range_velocity            m/s        largest less smallest of it
+range_velocity            m/s        largest less smallest of it: speed lost and gained again, in either order
 spectrum of a (Hann)
 log_band_*                m2/s4      log(mean square in .3-1.5, 1.5-3.5, 3.5-6, 6-10 Hz + 4e-4): gait, shaking, impact
 spectral_entropy                     evenness over .3 to 10 Hz, 0 (one bin) to 1: an impact is even, a gait is not

@@ -1,4 +1,4 @@
-"""fall31 on windows of known features, against a loop-written twin, turned on the body, and at other rates."""
+"""fall31 as a whole: its order, at rest, against a loop-written twin, turned on the body, and at other rates."""
 
 import math
 
@@ -9,11 +9,10 @@ from stream_occ.features import fall31, load
 from stream_occ.features.fall31 import FEATURE_SET, NAMES
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.samples import NS_PER_S, SampleBlock
-from stream_occ.windowing import WindowBatch, cut_windows
+from stream_occ.windowing import cut_windows
 from tests.reference.features_fall31_loop import features_loop
+from tests.unit.fall31_window import RATE_HZ, G, check, extract, features_of
 
-RATE_HZ = 50.0
-G = 9.80665
 log = math.log
 
 # fmt: off
@@ -28,27 +27,6 @@ GOLDEN_ORDER = [
     "autocorrelation_peak",
 ]
 # fmt: on
-
-
-def extract(signals, rate_hz=RATE_HZ):
-    signals = np.asarray(signals, dtype=float)
-    n = len(signals)
-    return FEATURE_SET.extract(WindowBatch(("dev",) * n, np.zeros(n, dtype=np.int64), rate_hz, signals))
-
-
-def features_of(acc_z, rate_hz=RATE_HZ, **rows):
-    """Features by name of one window: acc_z, others 0 where not given."""
-    signals = np.zeros((6, len(acc_z)))
-    signals[2] = acc_z
-    for name, row in rows.items():
-        signals[["acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z"].index(name)] = row
-    return dict(zip(NAMES, extract([signals], rate_hz)[0].tolist(), strict=True))
-
-
-def check(features, **expected):
-    """Each named feature has the value expected, to 1e-11 of its size."""
-    for name, value in expected.items():
-        assert features[name] == pytest.approx(value, rel=1e-11, abs=1e-11), name
 
 
 def walk(n, m, rate_hz=RATE_HZ, seed=0):
@@ -95,64 +73,6 @@ def test_window_at_rest_has_its_levels_and_nothing_else(m):
     for name in NAMES:
         if "band" in name:
             check(found, **{name: log(4e-4)})
-
-
-def test_step_has_hand_computed_features():
-    """a is 1 for 2 s, then 3: mean and median 2, all deviations 1; the integral of a - mean falls to -2 and returns."""
-    found = features_of(np.repeat([1.0, 3.0], 100))
-    check(found, log_max_acc=log(3.1), log_max_dynamic_acc=log(1.1), log_peak_over_mad=log(1 / 1.1 + 0.1))
-    check(found, log_kurtosis_acc=log(2), log_range_acc_1s=log(2.1), min_acc=1, min_acc_200ms=1)
-    check(found, log_std_acc=log(1.05), log_median_dynamic_acc=log(1.05), log_std_acc_first=log(0.05))
-    check(found, min_velocity=-2, range_velocity=2, tilt_first_last=0, max_tilt_2s=0)
-    # the change over 40 ms, two samples, is 2 in two places of 198: 50 m/s3 there
-    share = 2 / 198
-    check(found, log_max_jerk=log(51), log_mean_jerk=log(50 * share + 1))
-    check(found, log_std_jerk=log(50 * math.sqrt(share * (1 - share)) + 1))
-
-
-def test_sine_has_the_textbook_power_evenness_and_period():
-    """10 + 2 sin at 2.5 Hz: mean square 2, of which Hann puts 4, 1, 1 sixths in three of the 38 bins of .3-10 Hz."""
-    t = np.arange(200) / RATE_HZ
-    found = features_of(10 + 2 * np.sin(2 * np.pi * 2.5 * t))
-    check(found, log_band_0p3_1p5_hz=log(4e-4), log_band_1p5_3p5_hz=log(2 + 4e-4), log_band_3p5_6_hz=log(4e-4))
-    check(found, spectral_entropy=(2 / 3 * log(3 / 2) + 1 / 3 * log(6)) / log(38))
-    check(found, log_std_acc=log(math.sqrt(2) + 0.05), log_kurtosis_acc=log(1.5 + 1))
-    # the first repetition lies .4 s back, where 180 of 200 samples overlap
-    check(found, autocorrelation_peak=0.9)
-
-
-def test_single_impact_stands_alone():
-    """One sample of 40 in stillness: kurtosis of a Bernoulli variable, mad 0, a mean over 200 ms of a tenth of it."""
-    m, top = 200, 40.0
-    a = np.full(m, G)
-    a[90] = top
-    p = 1 / m
-    found = features_of(a)
-    check(found, log_max_acc=log(top + 0.1), log_peak_over_mad=log((top - G) / 0.1 + 0.1))
-    check(found, log_range_acc_1s=log(top - G + 0.1), min_acc=G, log_median_dynamic_acc=log(0.05))
-    check(found, log_kurtosis_acc=log((1 - 3 * p * (1 - p)) / (p * (1 - p)) + 1))
-    check(found, log_max_acc_200ms=log(G + (top - G) / 10 + 0.1), log_max_dynamic_acc=log((top - G) * (1 - p) + 0.1))
-    check(found, log_std_acc_first=log(0.05), log_std_acc_last=log(0.05))
-
-
-def test_lying_down_turns_gravity_by_a_right_angle():
-    """From z to x after half of the window; free fall of half a second between is the lowest 200 ms."""
-    upright, lying = np.repeat([G, 0.0], 100), np.repeat([0.0, G], 100)
-    found = features_of(upright, acc_x=lying)
-    check(found, tilt_first_last=math.pi / 2, max_tilt_2s=math.pi / 2, log_std_acc=log(0.05))
-    upright[75:100] = 0.0
-    check(features_of(upright, acc_x=lying), min_acc=0, min_acc_200ms=0, tilt_first_last=math.pi / 2)
-
-
-def test_rotation_is_told_in_radians_turned_within_a_second():
-    """2 rad/s for one second of four: the way turned is 2 rad, the mean a quarter."""
-    gyr = np.zeros(200)
-    gyr[100:150] = -2.0
-    found = features_of(np.full(200, G), gyr_y=gyr)
-    check(found, log_turn_1s=log(2.02), log_max_gyr=log(2.05), log_mean_gyr=log(0.52))
-    check(
-        found, log_std_gyr=log(2 * math.sqrt(3) / 4 + 0.02), log_mean_gyr_first=log(0.02), log_mean_gyr_last=log(0.02)
-    )
 
 
 @pytest.mark.parametrize(("m", "rate_hz"), [(60, 25.0), (81, 50.0), (225, 50.0), (40, 21.0)])
