@@ -15,7 +15,6 @@ gives the same grid, bit for bit, and only differences of stamps enter: shifting
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -176,24 +175,25 @@ def _admit(
     seen = _Seen(state.seen)
     rows = zip(t_ns.tolist(), values, marks.tolist(), strict=True)
     parts = list(_admit_one_by_one(int(before[0]), run, rows, seen, reorder_ns))
-    return parts, *_stacked(run), np.array(seen.last, dtype=np.int64)
+    last = np.concatenate([state.seen, np.array(seen.added, dtype=np.int64)])[-SEEN_SAMPLES:]
+    return parts, *_stacked(run), last
 
 
 class _Seen:
-    """The last SEEN_SAMPLES marks."""
+    """Tells which marks are among the last SEEN_SAMPLES."""
 
     def __init__(self, marks: IntArray) -> None:
-        self.last = deque(marks.tolist(), SEEN_SAMPLES)
-        self._n = Counter(self.last)
+        self.added: list[int] = []
+        self._n = int(marks.size)
+        self._place: dict[int, int] = dict(zip(marks.tolist(), range(self._n), strict=True))
 
     def __contains__(self, mark: int) -> bool:
-        return self._n[mark] > 0
+        return self._place.get(mark, -1) >= max(0, self._n - SEEN_SAMPLES)
 
     def add(self, mark: int) -> None:
-        if len(self.last) == SEEN_SAMPLES:
-            self._n[self.last[0]] -= 1
-        self.last.append(mark)
-        self._n[mark] += 1
+        self.added.append(mark)
+        self._place[mark] = self._n
+        self._n += 1
 
 
 def _admit_one_by_one(
@@ -225,6 +225,8 @@ def _admit_one_by_one(
 
 
 def _stacked(samples: Sequence[_Sample]) -> tuple[IntArray, FloatArray]:
+    if not samples:
+        return _NO_T, _NO_V
     t_ns = np.array([t for t, _ in samples], dtype=np.int64)
     return t_ns, np.array([row for _, row in samples], dtype=np.float64).reshape(-1, 6)
 
