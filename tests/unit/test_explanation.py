@@ -63,8 +63,8 @@ def test_furthest_features_come_first_with_their_sign() -> None:
 
 
 def test_of_a_fusion_the_features_come_first_that_made_the_score() -> None:
-    """Novelty adds 2, shared by squared z: 9 and 1 of 10 in the second and fourth; the third, hardly odd, is evidence of
-    4.7, the fourth of -1, which takes and does not make."""
+    """Novelty adds 2, shared by squared z: 9 and 1 of 10 in the second and fourth; the third, hardly odd, is evidence
+    of 4.7, the fourth of -1, which takes and does not make."""
     novelty = Novelty(np.tile([[0.0] * 5], (21, 1)))
     scorer = FrozenScorer(
         novelty,

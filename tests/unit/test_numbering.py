@@ -85,7 +85,7 @@ def test_hole_is_counted_and_a_fault_for_a_while() -> None:
 
 
 def test_windows_over_a_message_that_never_came_are_marked() -> None:
-    """Message 10 of 5 samples is lost, 120 ms: of windows of 20 samples, one every 5, those from 35 to 50 on bridge it."""
+    """Message 10 of 5 samples is lost, 120 ms: of windows of 20 samples, one every 5, 35 to 50 on bridge it."""
     bench = Bench(inputs=[INPUT], output={"publish_score": True})
     for seq in range(40):
         if seq != 10:
