@@ -164,7 +164,7 @@ def test_ask_36_detectors_share_no_default() -> None:
 def test_ask_37_models_that_tell_nothing_apart_are_not_shipped() -> None:
     """Constant scores, all anomalies accepted, all normal windows rejected: each is an error of the trainer."""
     X = rows(100, d=2)
-    constant = replace(toy_model(), scorer=SimpleNamespace(score=lambda X: np.zeros(len(X))))
+    constant = replace(toy_model(), scorer=SimpleNamespace(score=lambda X: np.zeros(len(X)), arrays=dict))
     with pytest.raises(DataError, match="give different scores"):
         check_tells_apart(constant, X, X + 100.0)
     some = np.array([True, False])
