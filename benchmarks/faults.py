@@ -125,6 +125,7 @@ def _settle(stage: Stage, n_devices: int, last_fall: int) -> dict[str, Any]:
     folder = stage.folder
     started_s = time.monotonic()
     while True:  # until the last device has fallen and everyone has an open alert
+        _look_whether_it_lives(stage)
         with stage.watch("stream_occ/+/alert") as watcher:
             time.sleep(1.0)
             is_open = [json.loads(text or b"{}").get("state") == "alarm" for text in watcher.last.values()]

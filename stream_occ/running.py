@@ -196,7 +196,9 @@ class Watchdog:
         for link in self.links:
             if link.fatal is not None:
                 raise link.fatal
-            is_mute = link.is_connected and link.silent_s > LINK_SILENCE_KEEPALIVES * self.keepalive_s
+            # A short keep-alive must not make the end of a busy machine's stall: it lasts seconds, for all threads.
+            borne_s = max(LINK_SILENCE_KEEPALIVES * self.keepalive_s, WORKER_SILENCE_S)
+            is_mute = link.is_connected and link.silent_s > borne_s
             if not link.is_alive or is_mute:
                 raise self._error(
                     "network thread", "a dead one" if not link.is_alive else "a connection without a word"

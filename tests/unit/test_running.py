@@ -55,6 +55,14 @@ def test_dead_and_stuck_threads_end_the_service(link: Any, worker: Any, message:
             watchdog.check()
 
 
+def test_short_keepalive_does_not_end_a_service_that_stalled_for_seconds() -> None:
+    """A minute is borne, not three keep-alives of 5 s: the client itself gives the link up before."""
+    watchdog = Watchdog([FakeThread(silent_s=59)], FakeWorker(), keepalive_s=5)  # type: ignore[list-item,arg-type]
+    watchdog.check()
+    with pytest.raises(ServiceError, match="a connection without a word"):
+        Watchdog([FakeThread(silent_s=61)], FakeWorker(), keepalive_s=5).check()  # type: ignore[list-item,arg-type]
+
+
 def test_service_whose_slices_all_fail_does_not_look_alive() -> None:
     """The worker's thread ends after five failures in a row, which ends the service with an error."""
     bench = Bench()
