@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from stream_occ.alarm_rate import with_raised
 from stream_occ.events import (
     TICK_GRACE_S,
     Command,
@@ -49,7 +50,8 @@ class DeviceState:
     """All that is kept of one device. n_unscorable counts windows that got no verdict, n_bridged those over a hole.
 
     seen_ns: the end of the last window on the device's clock, and UTC when it was completed. join: what a device with a
-    stream for each sensor has sent and is no sample yet; whoever joins keeps it here.
+    stream for each sensor has sent and is no sample yet; whoever joins keeps it here. raised_ns: when alerts of the
+    latest day became pending, on the device's clock.
     """
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
@@ -64,6 +66,7 @@ class DeviceState:
     last: Decision | None = None
     seen_ns: tuple[int, int] | None = None
     join: JoinState | None = None
+    raised_ns: tuple[int, ...] = ()
 
     def clock_ns(self, now_ns: int) -> int:
         """What the device's clock shows at now_ns (UTC), by its last window; now_ns itself before there is one."""
@@ -202,6 +205,9 @@ class Pipeline:
                 events, changes = tick(device.events, device.clock_ns(now_ns), self.policy)
                 devices[name] = replace(device, events=events)
                 alerts += changes
+        for name in {alert.device_id for alert in alerts}:
+            own = [alert for alert in alerts if alert.device_id == name]
+            devices[name] = replace(devices[name], raised_ns=with_raised(devices[name].raised_ns, own))
         return replace(state, devices=devices), decisions, alerts
 
     def command(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
+from stream_occ.alarm_rate import budget_of, raised_lately, too_many
 from stream_occ.config import Config
 from stream_occ.inbox import Link, Outcome
 from stream_occ.intake import DeviceRecord
@@ -51,6 +52,8 @@ class Reporter:
         self._topics = topics
         self._model = model
         self._service_faults: frozenset[str] = frozenset({"blind_model"} if model.blindness else ())
+        budget = budget_of(model)
+        self._too_many_a_day = None if budget is None else too_many(budget)
         self._live_within_s = config.events.live_within_s
         self._scored_within_s = max(self._output.offline_after_s, model.window_s + 2 * model.hop_s)
 
@@ -166,7 +169,7 @@ class Reporter:
         last = None if state is None else state.last
         rate_hz = None if state is None else state.resampler.measured_rate_hz
         is_scored = self._is_scored(record, state, now_s)
-        faults = self._faults(record, state, rate_hz, now_s, is_scored)
+        faults = self._faults(record, state, rate_hz, now_s, now_ns, is_scored)
         if record.open_alert is not None:
             name: Literal["waiting", "normal"] | AlertState = record.open_alert.state
         else:
@@ -195,7 +198,13 @@ class Reporter:
         return record.decided_s is not None and now_s - record.decided_s <= self._scored_within_s
 
     def _faults(
-        self, record: DeviceRecord, state: DeviceState | None, rate_hz: float | None, now_s: float, is_scored: bool
+        self,
+        record: DeviceRecord,
+        state: DeviceState | None,
+        rate_hz: float | None,
+        now_s: float,
+        now_ns: int,
+        is_scored: bool,
     ) -> set[str]:
         if state is not None:
             for name, n in _odd_samples(record, state).items():
@@ -218,6 +227,8 @@ class Reporter:
             faults.add("rate_too_low")
         if record.drift is not None and record.drift.is_adrift:
             faults.add("drift")
+        if self._is_over_budget(state, now_ns):
+            faults.add("rate_limited")
         if not record.is_online:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
@@ -225,6 +236,11 @@ class Reporter:
         record.raised.update(faults - record.faults - self._service_faults - SILENCE)
         record.faults = frozenset(faults)
         return faults
+
+    def _is_over_budget(self, state: DeviceState | None, now_ns: int) -> bool:
+        if state is None or self._too_many_a_day is None:
+            return False
+        return raised_lately(state.raised_ns, state.clock_ns(now_ns)) >= self._too_many_a_day
 
 
 def _note_refusal(record: DeviceRecord, outcome: Outcome) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from stream_occ.alert_table import TABLE
 from tests.unit.event_player import Player
 from tests.unit.service_bench import CHECKED, Bench
+from tests.unit.toy_model import toy_model
 
 ALERT, EVENT = "stream_occ/w1/alert", "stream_occ/w1/event"
 STATES = ("normal", "suspected", "checking", "pending", "alarm", "acknowledged")
@@ -48,6 +50,23 @@ def test_ask_45_a_stumble_soon_after_another_opens_no_second_alert() -> None:
     ids = list(dict.fromkeys(alert.alert_id for alert in player.alerts))
     assert len(ids) == 2
     assert sum("reopened" in alert.reasons for alert in player.alerts) == 1
+
+
+def test_ask_45_a_device_that_raises_more_than_its_budget_says_so_and_hides_nothing() -> None:
+    """Budget 1 a day: with a mean of 1 five or more have a chance of .0037, four of .019."""
+    model = replace(toy_model(), metadata={"calibration": {"asked_per_day": 1.0}})
+    bench = Bench(model, events={"k": 1, "n": 1, "check": False, "countdown_s": 0.0, "refractory_s": 1.0})
+    found = []
+    for first in range(0, 5000, 1000):  # every 20 s
+        bench.send(100, first=first)
+        bench.send(5, first=first + 100, knock=True)
+        bench.send(40, first=first + 105)
+        bench.run(15.0)
+        bench.command("cancel")
+        bench.run(5.0)
+        alarms = [event for event in bench.events() if event[0] == "alarm"]
+        found.append((len(alarms), "rate_limited" in bench.state()["faults"]))
+    assert found == [(1, False), (2, False), (3, False), (4, False), (5, True)]
 
 
 def test_ask_46_every_state_has_an_answer_to_every_signal() -> None:

@@ -332,11 +332,11 @@ def test_wearer_who_lies_still_after_the_fall_is_seen():
         b"",
         b"{}",
         b"[1",
-        b'{"format_version":6,"state":{"class":"os.system","fields":{}}}',
+        b'{"format_version":7,"state":{"class":"os.system","fields":{}}}',
         b"\xff",
         b"[" * 100_000,
-        b'{"format_version":6,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
-        b'{"format_version":6,"state":3}',
+        b'{"format_version":7,"state":{"array":"AAAA","dtype":"|O","shape":[1]}}',
+        b'{"format_version":7,"state":3}',
     ],
 )
 def test_foreign_checkpoint_is_refused_in_one_line(data):
@@ -348,5 +348,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 6; got 2"):
+    with pytest.raises(DataError, match="format version 7; got 2"):
         load_state(b'{"format_version":2}')
