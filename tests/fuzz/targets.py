@@ -5,7 +5,9 @@ A target's name is a folder of tests/corpus. Its outcome is `taken` or the reaso
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import shutil
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -192,8 +194,10 @@ class Messages:
 
 def targets(folder: Path | None = None) -> dict[str, Target]:
     """All by name; files are written below `folder`, in memory by default where the system has such a place."""
-    shm = Path("/dev/shm")
-    folder = folder or Path(tempfile.mkdtemp(prefix="stream_occ_fuzz", dir=shm if shm.is_dir() else None))
+    if folder is None:
+        shm = Path("/dev/shm")
+        folder = Path(tempfile.mkdtemp(prefix="stream_occ_fuzz", dir=shm if shm.is_dir() else None))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     found: dict[str, Target] = {f"codec-{name}": partial(decode, name) for name in codec_names()}
     found |= {f"dataset-{name}": partial(dataset, name, folder) for name in ("csv", "recording", "table")}
     files = {"config": config, "training-config": training_config, "alert": alert}
