@@ -21,6 +21,7 @@ pytestmark = pytest.mark.broker
         pytest.param({"half-open": 1}, 2, "everything", marks=pytest.mark.slow),
         pytest.param({"slow-broker": 1}, 1, "everything", marks=pytest.mark.slow),
         pytest.param({"full-broker": 1}, 1, "everything", marks=pytest.mark.slow),
+        pytest.param({"clock-jump": 1}, 1, "everything", marks=pytest.mark.slow),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
