@@ -42,8 +42,8 @@ class DeviceRecord:
 
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
     the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
-    as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; n_at_range:
-    samples at the profile's full scale; join: what a device with a stream for each sensor has still to send.
+    as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
+    device with a stream for each sensor has still to send.
     """
 
     profile: DeviceProfile
@@ -59,7 +59,6 @@ class DeviceRecord:
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None
-    n_at_range: int = 0
     n_decided: int = 0
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -154,7 +153,7 @@ class Intake:
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
-            record.n_at_range += sum(_n_at_range(block, entry.profile) for block in samples)
+            samples = [_at_full_scale(block, entry.profile) for block in samples]
             if max(int(block.t_ns.max()) for block in samples) < now_ns - self._live_within_ns:
                 record.fault_seen_s["late_data"] = now_s
         return samples
@@ -318,13 +317,12 @@ class Intake:
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
 
 
-def _n_at_range(block: SampleBlock, profile: DeviceProfile) -> int:
-    """Samples of which an axis is at the full scale that the profile declares, or beyond."""
-    is_full = np.zeros(len(block), dtype=np.bool_)
-    for values, limit in ((block.acc_ms2, profile.acc_range_ms2), (block.gyr_rads, profile.gyr_range_rads)):
-        if limit is not None:
-            is_full |= (np.abs(values) >= AT_RANGE * limit).any(axis=1)
-    return int(is_full.sum())
+def _at_full_scale(block: SampleBlock, profile: DeviceProfile) -> SampleBlock:
+    """The block with where its values are cut off, as far as the profile declares it."""
+    acc_ms2, gyr_rads = profile.acc_range_ms2, profile.gyr_range_rads
+    if acc_ms2 is None and gyr_rads is None:
+        return block
+    return replace(block, full_scale=(AT_RANGE * (acc_ms2 or np.inf), AT_RANGE * (gyr_rads or np.inf)))
 
 
 def at_arrival(blocks: Sequence[SampleBlock | SensorBlock], arrived_ns: int) -> list[SampleBlock | SensorBlock]:

@@ -26,7 +26,7 @@ from stream_occ.events import (
 )
 from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
-from stream_occ.quality import ClockState, RailState, Signs, push_clock, push_rail, rest_of, set_clock
+from stream_occ.quality import ClockState, Signs, push_clock, rest_of, set_clock
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
@@ -58,7 +58,6 @@ class DeviceState:
     cutter: CutterState = field(default_factory=CutterState)
     events: EventState = field(default_factory=EventState)
     sensor: SensorState = field(default_factory=SensorState)
-    rail: RailState = field(default_factory=RailState)
     clock: ClockState = field(default_factory=ClockState)
     n_windows: int = 0
     n_unscorable: int = 0
@@ -92,7 +91,7 @@ class DeviceState:
     @property
     def fault_counts(self) -> dict[str, int]:
         """Windows that each fault has touched, and saturated samples."""
-        return {**self.sensor.quality.counts, "saturated": self.rail.n_saturated}
+        return {**self.sensor.quality.counts, "saturated": self.resampler.counters.saturated}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,8 +254,7 @@ class Pipeline:
                 cut.append(closing_window(cutter, device_id=block.device_id, shape=self.shape))
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=self.shape, sos=self.model.sos)
             cut.append(batch)
-        rail = push_rail(device.rail, block)
-        return replace(device, resampler=resampler, cutter=cutter, rail=rail), cut
+        return replace(device, resampler=resampler, cutter=cutter), cut
 
     def _close_silent(self, devices: dict[str, DeviceState], now_ns: int) -> list[WindowBatch]:
         """The windows that end the streams of devices of which nothing has come for a while."""

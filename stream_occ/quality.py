@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, BoolArray, FloatArray, IntArray, SampleBlock
+from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, BoolArray, FloatArray, IntArray
 
 # A window is at rest where |a| spreads by less than this share of its mean, or by less than REST_STD_MS2.
 REST_RELATIVE_STD = 0.02
@@ -135,15 +135,12 @@ def _hold(state: HoldState, values: FloatArray) -> tuple[HoldState, IntArray | N
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RailState:
-    """hold: as in `HoldState`, of samples as they came, the last of stamp t_ns; n_high: for how many samples each
-    signal (6,) has been above its floor. rail: the largest value seen so far of (acc, gyr) above it, m/s2 and rad/s;
-    n_saturated: samples at full scale."""
+    """hold: as in `HoldState`, of samples before any resampling; n_high: for how many samples each signal (6,) has been
+    above its floor. rail: the largest value seen so far of (acc, gyr) above it, m/s2 and rad/s."""
 
     hold: HoldState = field(default_factory=HoldState)
-    t_ns: int | None = None
     n_high: IntArray = field(default_factory=lambda: np.full(6, RAIL_SAMPLES, dtype=np.int64))
     rail: tuple[float, float] = (0.0, 0.0)
-    n_saturated: int = 0
 
     @property
     def is_high(self) -> bool:
@@ -151,53 +148,52 @@ class RailState:
         return bool(self.n_high.any())
 
 
-_NO_HOLD, _NOT_HIGH = HoldState(), np.zeros(6, dtype=np.int64)
+_NO_HOLD, _NOT_HIGH, _NO_SCALE = HoldState(), np.zeros(6, dtype=np.int64), (np.inf, np.inf)
 
 
-def push_rail(state: RailState, block: SampleBlock) -> RailState:
-    """The state after samples as they came, before any resampling.
+def push_rail(
+    state: RailState, values: FloatArray, *, full_scale: tuple[float, float] = _NO_SCALE
+) -> tuple[RailState, BoolArray | None]:
+    """The state after samples (n > 0, 6), in order and without doubles, and which are saturated; None: none is.
 
     A sample is saturated where it is the third or a later one in a row with the same value of an axis, which is large,
-    and was not shortly before, and not far below the largest value seen so far. What is sent twice is one sample.
+    and was not shortly before, and not far below the largest value seen so far; or where an axis is at the full scale
+    that is known, of (acc, gyr).
     """
-    if len(block) == 0:
-        return state
-    stamps, t_ns = block.t_ns, int(block.t_ns[-1])
-    is_low = not np.count_nonzero(np.abs(block.acc_ms2) >= RAIL_ACC_MS2)  # max() takes three times as long
-    is_low = is_low and not np.count_nonzero(np.abs(block.gyr_rads) >= RAIL_GYR_RADS)
-    is_known = stamps[0] == state.t_ns
-    if is_low and not (state.is_high and is_known):  # nearly always
-        return _low(state, t_ns)
-    values = np.concatenate([block.acc_ms2, block.gyr_rads], axis=1)
-    if is_known or (stamps[1:] == stamps[:-1]).any():
-        values = values[np.diff(stamps, prepend=stamps[0] - 1 if state.t_ns is None else state.t_ns) != 0]
-    if len(values) == 0:
-        return state
     size = np.abs(values)
+    state, is_saturated = _push_rail(state, values, size)
+    if full_scale != _NO_SCALE:
+        is_full: BoolArray = np.logical_or.reduce(size >= np.repeat(full_scale, 3), axis=1)
+        is_saturated = is_full if is_saturated is None else is_full | is_saturated
+    return state, None if is_saturated is None or not is_saturated.any() else is_saturated
+
+
+def _push_rail(state: RailState, values: FloatArray, size: FloatArray) -> tuple[RailState, BoolArray | None]:
+    """As `push_rail` where no full scale is known; None where no sample can be saturated."""
+    if not np.count_nonzero(size >= _RAIL_FLOOR):  # nearly always
+        return (_low(state.rail) if state.is_high else state), None
     hold, n_steps = _hold(state.hold, values)
     if n_steps is None and not state.is_high and len(values) < RAIL_SAMPLES and (size[-1] < _RAIL_FLOOR).all():
         acc_ms2, gyr_rads = size[:, :3].max(), size[:, 3:].max()  # up and down again, nothing flat
         acc_rail = max(state.rail[0], float(acc_ms2) if acc_ms2 >= RAIL_ACC_MS2 else 0.0)
         gyr_rail = max(state.rail[1], float(gyr_rads) if gyr_rads >= RAIL_GYR_RADS else 0.0)
-        return RailState(_NO_HOLD, t_ns, _NOT_HIGH, (acc_rail, gyr_rail), state.n_saturated)
+        return _low((acc_rail, gyr_rail)), None
     step = np.arange(1, len(values) + 1)[:, None]
     low = np.maximum.accumulate(np.where(size < _RAIL_FLOOR, step, 0), axis=0)
     n_high = np.where(low > 0, step - low, step + state.n_high)
     is_high = (n_high > 0) & (n_high < RAIL_SAMPLES)
     is_flat = is_high & (False if n_steps is None else n_steps >= RAIL_STEPS)
     highest, flat = (np.where(rows, size, 0.0).reshape(-1, 2, 3).max(axis=2) for rows in (is_high, is_flat))
-    rail = np.maximum.accumulate(np.maximum(highest, state.rail), axis=0)
-    is_saturated = ((flat > 0) & (flat >= RAIL_SHARE * rail)).any(axis=1)
-    acc_rail, gyr_rail = rail[-1].tolist()
-    n_saturated = state.n_saturated + int(is_saturated.sum())
-    high = np.minimum(n_high[-1], RAIL_SAMPLES)
-    state = RailState(hold, t_ns, high, (acc_rail, gyr_rail), n_saturated)
-    return state if state.is_high else _low(state, t_ns)
+    rails = np.maximum.accumulate(np.maximum(highest, state.rail), axis=0)
+    is_saturated: BoolArray = ((flat > 0) & (flat >= RAIL_SHARE * rails)).any(axis=1)
+    acc_rail, gyr_rail = rails[-1].tolist()
+    high, rail = np.minimum(n_high[-1], RAIL_SAMPLES), (acc_rail, gyr_rail)
+    return (RailState(hold, high, rail) if high.any() else _low(rail)), is_saturated
 
 
-def _low(state: RailState, t_ns: int) -> RailState:
+def _low(rail: tuple[float, float]) -> RailState:
     """The state after a sample that is high on no axis: what came before it matters no more."""
-    return RailState(_NO_HOLD, t_ns, _NOT_HIGH, state.rail, state.n_saturated)
+    return RailState(_NO_HOLD, _NOT_HIGH, rail)
 
 
 def is_moving(signals: FloatArray, *, rate_hz: float) -> BoolArray:
@@ -273,14 +269,15 @@ class QualityState:
 @dataclass(frozen=True, slots=True)
 class Signs:
     """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
-    whether it moves at its end, whether no signal of it changes at all,
-    whether gravity turns unseen by the gyroscope, whether it is noise throughout."""
+    whether it moves at its end, whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
+    whether it is noise throughout, whether it holds a saturated sample."""
 
     held: int = 0
     is_moving: bool = False
     is_stuck: bool = False
     is_turned: bool = False
     is_noisy: bool = False
+    is_saturated: bool = False
 
 
 CLEAN = Signs()
@@ -306,6 +303,8 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
     n_noisy = min(state.n_noisy + 1, NOISY_WINDOWS) if signs.is_noisy else max(0, state.n_noisy - 2)
     if n_noisy == NOISY_WINDOWS or (n_noisy and "noisy" in state.faults):
         faults.append("noisy")
+    if signs.is_saturated:
+        faults.append("saturated")
     counts = {**state.counts, **{name: state.counts.get(name, 0) + 1 for name in faults}}
     return QualityState(stuck, n_turned, n_noisy, tuple(faults), counts)
 

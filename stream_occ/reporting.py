@@ -122,7 +122,7 @@ class Reporter:
     def restore(self, device_id: str, record: DeviceRecord, state: DeviceState) -> None:
         """Takes up a device known before the start; a retained alert that was closed unheard is emptied now."""
         record.n_decided = state.n_windows - state.n_unscorable
-        record.odd_samples = _odd_samples(record, state)
+        record.odd_samples = _odd_samples(state)
         record.is_alert_retained = record.open_alert is not None and record.open_alert.state in RETAINED
         if not record.is_alert_retained:
             record.unsent.append((self._topics.alert(device_id), b"", True))
@@ -207,7 +207,7 @@ class Reporter:
         is_scored: bool,
     ) -> set[str]:
         if state is not None:
-            for name, n in _odd_samples(record, state).items():
+            for name, n in _odd_samples(state).items():
                 if name not in EVERYDAY and n > record.odd_samples.get(name, 0):
                     record.fault_seen_s[name] = now_s
                 record.odd_samples[name] = n
@@ -276,12 +276,11 @@ def _look_at_doubled(record: DeviceRecord, state: DeviceState, now_s: float) -> 
             record.fault_seen_s["doubled"] = now_s
 
 
-def _odd_samples(record: DeviceRecord, state: DeviceState) -> dict[str, int]:
+def _odd_samples(state: DeviceState) -> dict[str, int]:
     counters = state.resampler.counters
     names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
     odd = {name: getattr(counters, name) for name in names}
-    odd |= {"unscorable": state.n_unscorable, "bridged": state.n_bridged} | state.fault_counts
-    return odd | {"saturated": max(odd["saturated"], record.n_at_range)}
+    return odd | {"unscorable": state.n_unscorable, "bridged": state.n_bridged} | state.fault_counts
 
 
 def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]:
@@ -289,6 +288,6 @@ def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]
     left out."""
     counters = dict(record.raised) | dict(record.refused)
     if state is not None:
-        counters |= _odd_samples(record, state)
+        counters |= _odd_samples(state)
         counters |= {"samples": state.resampler.counters.n_samples, "windows": state.n_windows}
     return {name: n for name, n in sorted(counters.items()) if n > 0}

@@ -21,6 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from stream_occ.quality import RailState, push_rail
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock
 
 CLOCK_RESET_SAMPLES = 25  # half a second at 50 Hz: longer than any burst of stragglers in the recorded sets
@@ -57,6 +58,7 @@ class StreamCounters:
     clock_reset: int = 0
     gap: int = 0
     interpolated: int = 0
+    saturated: int = 0
 
 
 _MARK_WEIGHTS: IntArray = np.array([3, 5, 7, 11, 13, 17], dtype=np.int64) * 0x1000_0001_0000_0F  # odd
@@ -69,7 +71,8 @@ _Sample = tuple[int, FloatArray]  # stamp, the six values
 class ResamplerState:
     """Where a device's stream stands. max_t_ns: newest stamp of this clock; last_*: newest released sample;
     anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released; late*:
-    the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES, without doubles."""
+    the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES, without doubles;
+    rail: of what was released; saturated_t_ns: its saturated samples that may touch a grid sample to come."""
 
     max_t_ns: int | None = None
     late_t_ns: IntArray = field(default_factory=lambda: _NO_T)
@@ -82,6 +85,8 @@ class ResamplerState:
     n_grid: int = 0
     recent_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     seen: IntArray = field(default_factory=lambda: _NO_T)
+    rail: RailState = field(default_factory=RailState)
+    saturated_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     counters: StreamCounters = StreamCounters()
 
     @property
@@ -101,13 +106,15 @@ class ResamplerState:
 class GridChunk:
     """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment.
 
-    bridges: bool (n,), which of them fill a hole, with no sample near; None: none does.
+    bridges: bool (n,), which of them fill a hole, with no sample near; None: none does. saturated: bool (n,), which of
+    them are made of a saturated sample, or have one since the grid sample before; None: none.
     """
 
     anchor_t_ns: int
     first: int
     values: FloatArray
     bridges: BoolArray | None = None
+    saturated: BoolArray | None = None
 
     @property
     def starts_segment(self) -> bool:
@@ -131,12 +138,12 @@ def resample(
     parts, late_t_ns, late, seen = _admit(state, block.t_ns, values, settings.reorder_ns)
     for part in parts:
         if part.resets:
-            state = _reset_clock(state, rate_hz, settings, chunks)
+            state = _reset_clock(state, block.full_scale, rate_hz, settings, chunks)
         state, released_t, released = _release(state, part.t_ns, part.values, settings.reorder_ns)
         counters = state.counters
         n_late, n_double = counters.late + part.late, counters.duplicate + part.duplicate
         state = replace(state, counters=replace(counters, late=n_late, duplicate=n_double))
-        state = _interpolate(state, released_t, released, rate_hz, settings, chunks)
+        state = _interpolate(state, released_t, released, block.full_scale, rate_hz, settings, chunks)
     counters = replace(state.counters, n_samples=n_before + len(block))
     return replace(state, counters=counters, late_t_ns=late_t_ns, late=late, seen=seen), chunks
 
@@ -256,18 +263,23 @@ def _release(
 
 
 def _reset_clock(
-    state: ResamplerState, rate_hz: float, settings: StreamSettings, chunks: list[GridChunk]
+    state: ResamplerState,
+    full_scale: tuple[float, float],
+    rate_hz: float,
+    settings: StreamSettings,
+    chunks: list[GridChunk],
 ) -> ResamplerState:
     """Lets those waiting go on the old clock, then forgets it."""
-    state = _interpolate(state, state.waiting_t_ns, state.waiting, rate_hz, settings, chunks)
+    state = _interpolate(state, state.waiting_t_ns, state.waiting, full_scale, rate_hz, settings, chunks)
     counters = replace(state.counters, clock_reset=state.counters.clock_reset + 1)
-    return ResamplerState(counters=counters)
+    return ResamplerState(counters=counters, rail=state.rail)
 
 
 def _interpolate(
     state: ResamplerState,
     t_ns: IntArray,
     values: FloatArray,
+    full_scale: tuple[float, float],
     rate_hz: float,
     settings: StreamSettings,
     chunks: list[GridChunk],
@@ -275,6 +287,9 @@ def _interpolate(
     """Cuts released samples at gaps and appends the grid samples that each stretch completes to `chunks`."""
     if t_ns.size == 0:
         return state
+    rail, is_saturated = push_rail(state.rail, values, full_scale=full_scale)
+    new_t = _NO_T if is_saturated is None else t_ns[is_saturated]
+    saturated_t = np.concatenate([state.saturated_t_ns, new_t]) if new_t.size else state.saturated_t_ns
     if state.last_t_ns is not None:
         t_ns = np.concatenate([[state.last_t_ns], t_ns])
         values = np.concatenate([state.last, values])
@@ -289,12 +304,14 @@ def _interpolate(
             anchor, n_grid, recent = int(t[0]), 0, t[-RATE_STAMPS:]
         else:
             recent = np.concatenate([recent, t[1:]])[-RATE_STAMPS:]
-        chunk, bridges = _grid(t, v, anchor, n_grid, rate_hz)
+        chunk, bridges, saturated = _grid(t, v, anchor, n_grid, rate_hz, saturated_t)
         interpolated += 0 if bridges is None else int(np.count_nonzero(bridges))
         if len(chunk):
-            chunks.append(GridChunk(anchor, n_grid, chunk, bridges))
+            chunks.append(GridChunk(anchor, n_grid, chunk, bridges, saturated))
             n_grid += len(chunk)
-    counters = replace(state.counters, gap=state.counters.gap + len(cuts), interpolated=interpolated)
+    kept_ns = round(NS_PER_S / rate_hz) + 1  # the last grid sample is not older than that
+    n_gaps, n_saturated = state.counters.gap + len(cuts), state.counters.saturated + new_t.size
+    counters = replace(state.counters, gap=n_gaps, interpolated=interpolated, saturated=n_saturated)
     return replace(
         state,
         last_t_ns=int(t_ns[-1]),
@@ -302,21 +319,24 @@ def _interpolate(
         anchor_t_ns=anchor,
         n_grid=n_grid,
         recent_t_ns=recent.copy(),
+        rail=rail,
+        saturated_t_ns=saturated_t[saturated_t >= t_ns[-1] - kept_ns] if saturated_t.size else _NO_T,
         counters=counters,
     )
 
 
 def _grid(
-    t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float
-) -> tuple[FloatArray, BoolArray | None]:
-    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp, and which fill holes, if any."""
+    t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float, saturated_t_ns: IntArray
+) -> tuple[FloatArray, BoolArray | None, BoolArray | None]:
+    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp; which fill holes, and which samples at
+    saturated_t_ns touch, if any."""
     step_ns = NS_PER_S / rate_hz
     last_k = int((int(t_ns[-1]) - anchor) / step_ns) + 1  # one too many at most
     k = np.arange(n_grid, last_k + 1, dtype=np.int64)
     offset = grid_offset_ns(k, rate_hz)
     offset = offset[offset <= int(t_ns[-1]) - anchor]
     if offset.size == 0:
-        return _NO_V, None
+        return _NO_V, None, None
     rel = t_ns - anchor
     left = np.searchsorted(rel, offset, side="right") - 1
     right = np.minimum(left + 1, t_ns.size - 1)  # the last sample itself is met with weight 0
@@ -324,4 +344,10 @@ def _grid(
     weight = (offset - rel[left]) / width
     bridges = (width > HOLE_STEPS * step_ns) & (weight > 0)
     grid: FloatArray = v[left] + (v[right] - v[left]) * weight[:, None]
-    return grid, bridges if bridges.any() else None
+    saturated = None
+    if saturated_t_ns.size:  # those between a grid sample and the one before it, and the two that it is made of
+        before = np.minimum(grid_offset_ns(np.maximum(k[: offset.size] - 1, 0), rate_hz) + 1, rel[left])
+        until = np.where(weight > 0, rel[right], rel[left])
+        at = saturated_t_ns - anchor
+        saturated = np.searchsorted(at, until, side="right") > np.searchsorted(at, before, side="left")
+    return grid, bridges if bridges.any() else None, saturated

@@ -32,7 +32,8 @@ class SampleBlock:
 
     t_ns: int64 (n,), UTC epoch or device time; acc_ms2: float64 (n, 3) with gravity; gyr_rads: float64 (n, 3).
     All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
-    the message, where its device numbers them.
+    the message, where its device numbers them. full_scale: (acc, gyr) from which a value is cut off, m/s2 and rad/s,
+    inf where nobody knows.
     """
 
     device_id: str
@@ -40,6 +41,7 @@ class SampleBlock:
     acc_ms2: FloatArray
     gyr_rads: FloatArray
     number: tuple[int | str, int] | None = None
+    full_scale: tuple[float, float] = (np.inf, np.inf)
 
     def __len__(self) -> int:
         return int(self.t_ns.shape[0])
@@ -58,6 +60,7 @@ def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
             np.concatenate([block.t_ns for block in own]),
             np.concatenate([block.acc_ms2 for block in own]),
             np.concatenate([block.gyr_rads for block in own]),
+            full_scale=own[-1].full_scale,
         )
         for device_id, own in by_device.items()
     ]

@@ -51,10 +51,12 @@ def signs_of(batch: WindowBatch, found: Motion) -> list[Signs]:
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
     turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
     noisy = is_noisy(batch.signals)
-    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy)
+    saturated = batch.saturated
+    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated)
     moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
     for i, moves in zip(rows.tolist(), moving, strict=True):
-        signs[i] = Signs(int(held[i]), moves, bool(found.is_stuck[i]), bool(turned[i]), bool(noisy[i]))
+        marks = (bool(mark[i]) for mark in (found.is_stuck, turned, noisy, saturated))
+        signs[i] = Signs(int(held[i]), moves, *marks)
     return signs
 
 

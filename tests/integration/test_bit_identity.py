@@ -157,19 +157,21 @@ def test_devices_beside_each_other_get_the_scores_they_get_alone(model_path: Pat
 
 
 def twice(recording: Recording, *, is_broken: bool) -> Recording:
-    """The recording, a pause of ten minutes, and the recording again, its gyroscope stuck for ten seconds there.
+    """The recording, a pause of ten minutes, and the recording again: broken, its accelerometer is clipped for two
+    swings of the first half, and its gyroscope stuck for ten seconds of the second.
 
     7 samples short, so that the last whole hop is not the end.
     """
     block = recording.block
-    gyr, start = block.gyr_rads[:-7].copy(), len(block) // 3
+    acc, gyr, start = block.acc_ms2[:-7].copy(), block.gyr_rads[:-7].copy(), len(block) // 3
     if is_broken:
         gyr[start : start + 500] = gyr[start]
+        acc[start : start + 100, 1] = np.clip(30.0 * np.sin(2 * np.pi * np.arange(100) / 50.0), -19.6, 19.6)
     shift_ns = int(block.t_ns[-1] - block.t_ns[0]) + 600 * NS_PER_S
     joined = SampleBlock(
         block.device_id,
         np.concatenate([block.t_ns[:-7], block.t_ns[:-7] + shift_ns]),
-        np.concatenate([block.acc_ms2[:-7]] * 2),
+        np.concatenate([acc, block.acc_ms2[:-7]]),
         np.concatenate([block.gyr_rads[:-7], gyr]),
     )
     return replace(recording, block=joined)
@@ -202,16 +204,17 @@ def test_evaluation_raises_the_alarms_of_the_pipeline(
     model_path: Path, recordings: list[Recording], policy: EventPolicy
 ) -> None:
     """The same instants from evaluation's engine as from `Pipeline.step`: windows that end off the hop before a pause,
-    and a stuck sensor, included; at the median score, the highest but one, and below all."""
+    a clipped sensor, and a stuck one, included; at the median score, the highest but one, and below all."""
     model = load_model(model_path)
     front_end = FrontEnd(model.feature_set.name, model.rate_hz, model.window_s, model.hop_s)
-    n_closing = n_faulty = 0
+    n_closing = n_faulty = n_saturated = 0
     for recording, is_broken in itertools.product(recordings, (False, True)):
         played = twice(recording, is_broken=is_broken)
         trial = extract_trial(played, front_end)
         scores = model.score_features(trial.X)
         seen = watched(trial, scores)
         n_closing, n_faulty = n_closing + trial.shown.is_closing.sum(), n_faulty + trial.shown.is_faulty.sum()
+        n_saturated += front_end.cut(played).saturated.sum() if is_broken else 0
         for threshold in (float(np.median(scores)), float(np.sort(scores)[-2]), float(scores.min()) - 1.0):
             expected = pipeline_raises(replace(model, threshold=threshold), played.block, policy)
             raised = raised_ns(seen, threshold, policy)
@@ -219,7 +222,8 @@ def test_evaluation_raises_the_alarms_of_the_pipeline(
         if not policy.check:  # all windows flagged: the second one is the second of three
             assert raised[0] == trial.shown.t_end_ns[1]
     assert n_closing >= 4
-    assert n_faulty >= 20
+    assert n_saturated >= 20
+    assert n_faulty >= n_saturated + 20
 
 
 @pytest.mark.broker

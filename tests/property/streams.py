@@ -28,9 +28,11 @@ def stamps(draw, max_size=160):
     return np.cumsum(np.array(steps, dtype=np.int64)) * MS
 
 
-def block_of(t_ns, seed=0, device_id="dev"):
-    """A block with random signals at the given stamps."""
+def block_of(t_ns, seed=0, device_id="dev", is_clipped=False):
+    """A block with random signals at the given stamps; is_clipped: of one axis the swings go beyond its full scale."""
     values = np.random.default_rng(seed).normal(size=(len(t_ns), 6)) * 9
+    if is_clipped:
+        values[:, 1] = np.clip(30 * np.sin(2 * np.pi * np.asarray(t_ns) / 1e9), -20, 20)
     return SampleBlock(device_id, np.asarray(t_ns, dtype=np.int64), values[:, :3], values[:, 3:])
 
 

@@ -105,15 +105,16 @@ POLICIES = st.sampled_from(
     st.integers(0, 5),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 @settings(max_examples=200)
 def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
-    t_ns, points, stream, policy, restart_at, with_ticks, with_filter
+    t_ns, points, stream, policy, restart_at, with_ticks, with_filter, is_clipped
 ):
     """One block or many, ticks within their grace, a restart from bytes anywhere: equal decisions, alerts and state."""
     sos = butter1_lowpass_sos(20.0, 50.0) if with_filter else None
     pipeline = Pipeline(toy_model(sos=sos), stream, policy)
-    blocks = [block_of(t_ns, seed=1, device_id="a"), block_of(t_ns[::-1], seed=2, device_id="b")]
+    blocks = [block_of(t_ns, seed=1, device_id="a", is_clipped=is_clipped), block_of(t_ns[::-1], seed=2, device_id="b")]
     whole_state, whole_decisions, whole_alerts = pipeline.step(pipeline.initial(), blocks, 0)
     state, decisions, alerts = pipeline.initial(), [], []
     for i, pieces in enumerate(zip(cut(blocks[0], points), cut(blocks[1], points[::-1]), strict=True)):
@@ -137,17 +138,18 @@ def timeless(state):
     return PipelineState({name: replace(device, **untimed) for name, device in state.devices.items()})
 
 
-@given(stamps(), SETTINGS)
-def test_offline_windows_are_those_of_the_stream(t_ns, stream):
-    """`cut_windows` over a recording and the pipeline fed sample by sample make the same windows.
+@given(stamps(), SETTINGS, st.booleans())
+def test_offline_windows_are_those_of_the_stream(t_ns, stream, is_clipped):
+    """`cut_windows` over a recording and the pipeline fed sample by sample make the same windows, of which those with a
+    saturated sample get no verdict.
 
     Nothing is flagged here: a window that ends where the stream breaks off counts for the stream alone, if flagged.
     """
-    block = block_of(t_ns)
+    block = block_of(t_ns, is_clipped=is_clipped)
     pipeline = Pipeline(replace(toy_model(), threshold=1e9), stream)
     batch = cut_windows(block, rate_hz=50.0, window_s=0.4, hop_s=0.1, settings=stream)
     state, ends = pipeline.initial(), []
     for piece in cut(block, range(len(block))):
         state, decisions, _ = pipeline.step(state, [piece], 0)
         ends += [d.t_end_ns for d in decisions]
-    assert ends == [int(t) + 19 * 20_000_000 for t in batch.t_start_ns]
+    assert ends == [int(t) + 19 * 20_000_000 for t in batch.t_start_ns[~batch.saturated]]

@@ -166,9 +166,11 @@ def test_ask_30_a_device_on_the_table_is_told_and_a_fall_is_not_suppressed() -> 
     assert [state for state, _ in bench.events()][:1] == ["suspected"]
 
 
-def test_ask_31_a_clipped_sensor_is_counted_and_scored() -> None:
-    """Peaks of 21.8 m/s2 that a sensor of 2 g cuts off at 19.6: counted as saturated, windows scored as they are."""
-    bench, k = Bench(toy_model(threshold=100.0), output={"state_interval_s": 0.5}), np.arange(50)
+@pytest.mark.parametrize("threshold", [100.0, 0.0])
+def test_ask_31_a_window_with_a_clipped_sample_is_flagged_or_gets_no_verdict(threshold: float) -> None:
+    """Peaks of 21.8 m/s2 that a sensor of 2 g cuts off at 19.6, 1.7 times a second: windows of 0.4 s without one are
+    normal below the threshold, those with one are not; above it all are flagged."""
+    bench, k = Bench(toy_model(threshold=threshold), output={"state_interval_s": 0.5}), np.arange(50)
     for second in range(6):
         block = shaken(50, hz=50.0, first=50 * second)
         acc = block.acc_ms2.copy()
@@ -178,4 +180,5 @@ def test_ask_31_a_clipped_sensor_is_counted_and_scored() -> None:
     assert "saturated" in named(bench)
     assert counters["saturated"] > 10
     assert counters["windows"] > 50
-    assert counters.get("unscorable", 0) == 0
+    assert (30 < counters.get("unscorable", 0) < 50) == (threshold == 100.0)
+    assert ("normal" in {state["state"] for state in bench.link.of("stream_occ/w1/state")}) == (threshold == 100.0)

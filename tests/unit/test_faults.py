@@ -29,15 +29,16 @@ DOC = Path(__file__).resolve().parents[2] / "docs" / "quality.md"
 CODEC = load_codec("msgpack")  # JSON cannot say NaN
 ACTIVITIES = ("STD", "WAL", "FOL")
 COSTS_VERDICTS = {"unscorable", "not_scored", "no_data"}
+Cost = Literal["nothing", "its windows", "some windows", "windows", "all messages"]
 # A fault of the simulator, the activity in which it shows, its name in the state, and what it costs.
-EXPECTED: tuple[tuple[str, str, str, Literal["nothing", "its windows", "windows", "all messages"]], ...] = (
+EXPECTED: tuple[tuple[str, str, str, Cost], ...] = (
     ("stuck:0", "WAL", "acc_stuck", "its windows"),
     ("stuck:1", "FOL", "acc_stuck", "its windows"),
     ("stuck:4", "WAL", "gyr_stuck", "its windows"),
     ("stuck:6", "WAL", "stuck", "its windows"),
     ("axes", "STD", "axis_change", "its windows"),
     ("sign", "STD", "axis_change", "its windows"),
-    ("saturation", "WAL", "saturated", "nothing"),
+    ("saturation", "WAL", "saturated", "some windows"),
     ("epoch-unit", "WAL", "epoch_unit", "all messages"),
     ("epoch-unit:1000000", "WAL", "epoch_unit", "all messages"),
     ("epoch-unit:1000000000", "WAL", "epoch_unit", "all messages"),
@@ -120,6 +121,8 @@ def test_fault_gets_its_name_and_no_other(
     assert counters[name] > 0
     if cost == "windows":
         assert counters["unscorable"] > counters["windows"] / 2
+    elif cost == "some windows":
+        assert 0 < counters["unscorable"] < counters["windows"]
     else:
         assert counters.get("unscorable", 0) == (counters[name] if cost == "its windows" else 0)
     assert ("windows" in counters) == (cost != "all messages")
@@ -139,11 +142,12 @@ def test_broken_sensor_is_no_reason_to_look_away(recordings: dict[str, Recording
 def test_declared_full_scale_is_enough_to_be_at_it(
     recordings: dict[str, Recording], fault: str | None, is_full: bool
 ) -> None:
-    """One sample at 20 m/s2 where the profile says so; the recorded phone ends at 19.54 m/s2."""
+    """One sample at 20 m/s2 where the profile says so, and no window with it is normal; the recorded phone ends at
+    19.54 m/s2."""
     recording = recordings["WAL"]
     strong = replace(recording, block=replace(recording.block, acc_ms2=1.2 * recording.block.acc_ms2))
     bench = played(strong if is_full else recording, fault, profile={"acc_range_ms2": 20.0})
-    assert ("saturated" in named(bench)) == is_full
+    assert ("saturated" in named(bench)) == ("unscorable" in named(bench)) == is_full
     bench.run(60.0)  # until the counters are told again
     expected = int((np.abs(strong.block.acc_ms2) >= 20.0).any(axis=1).sum())
     assert bench.state()["counters"].get("saturated", 0) == (expected if is_full else 0)

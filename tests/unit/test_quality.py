@@ -26,7 +26,9 @@ from stream_occ.quality import (
     rest_magnitude_ms2,
     watch,
 )
+from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, SampleBlock
+from stream_occ.windowing import CutterState, WindowShape, push_chunk
 
 
 def window(level, spread, seed=0):
@@ -119,8 +121,8 @@ def test_what_moves():
 
 
 def rails_loop(values):
-    """Samples at full scale, one after another: (acc rail, gyr rail, number)."""
-    rails, run, high, n, before = [0.0, 0.0], [0] * 6, [50] * 6, 0, None
+    """One sample after another: (acc rail, gyr rail), and which are at full scale."""
+    rails, run, high, marks, before = [0.0, 0.0], [0] * 6, [50] * 6, [], None
     for row in values:
         for r in range(6):
             run[r] = run[r] + 1 if before is not None and row[r] == before[r] else 0
@@ -133,8 +135,8 @@ def rails_loop(values):
             flat = [abs(row[r]) for r in large if run[r] >= 2]
             rails[sensor] = max([rails[sensor], *(abs(row[r]) for r in large)])
             is_full |= any(value >= 0.95 * rails[sensor] for value in flat)
-        n += is_full
-    return (*rails, n)
+        marks.append(bool(is_full))
+    return tuple(rails), marks
 
 
 ROWS = st.tuples(
@@ -149,14 +151,49 @@ ROWS = st.tuples(
     st.lists(st.tuples(ROWS, st.sampled_from([1, 2, 3, 4, 60])), max_size=12), st.lists(st.integers(0, 200), max_size=6)
 )
 def test_saturated_samples_equal_a_loop_for_any_cutting(runs, points):
-    """The third sample in a row at the largest value so far, of one axis, and those that follow; twice sent is once."""
+    """The third sample in a row at the largest value so far, of one axis, and those that follow."""
     rows = [row for row, n in runs for _ in range(n)]
-    values, stamps = np.array(rows, dtype=float).reshape(-1, 6), np.arange(len(rows))
-    values, stamps = np.repeat(values, 2, axis=0), np.repeat(stamps, 2)
-    state = RailState()
-    for a, b in pairwise([0, *sorted(min(p, len(values)) for p in points), len(values)]):
-        state = push_rail(state, SampleBlock("dev", stamps[a:b], values[a:b, :3], values[a:b, 3:]))
-    assert (*state.rail, state.n_saturated) == rails_loop(rows)
+    values = np.array(rows, dtype=float).reshape(-1, 6)
+    state, marked = RailState(), []
+    for a, b in pairwise(sorted({0, *(min(p, len(values)) for p in points), len(values)})):
+        state, marks = push_rail(state, values[a:b])
+        marked += [False] * (b - a) if marks is None else marks.tolist()
+    rails, expected = rails_loop(rows)
+    assert state.rail == rails
+    assert marked == expected
+
+
+@given(
+    st.lists(st.integers(2, 45), min_size=2, max_size=150),
+    st.lists(st.integers(0, 150), max_size=6),
+    st.integers(0, 2**32),
+    st.sampled_from([0.0, 0.1]),
+)
+def test_windows_that_hold_a_saturated_sample_are_told_for_any_cutting(steps_ms, points, seed, reorder_s):
+    """Those with one from their first sample to their last, or in the step of the grid before, or among the two samples
+    that an end is made of; slower and faster than the grid, sent twice, and out of order."""
+    rng, t_ns = np.random.default_rng(seed), np.cumsum(steps_ms) * 1_000_000
+    wave = 25 * np.sin(2 * np.pi * t_ns / rng.uniform(0.5e9, 1.5e9))
+    values = rng.normal(size=(t_ns.size, 6))
+    values[:, rng.integers(3)] = np.clip(wave, -19.6, 19.6)
+    order = np.argsort(t_ns + rng.uniform(0, 0.09e9, t_ns.size)) if reorder_s else np.arange(t_ns.size)
+    order = np.repeat(order, 2)
+    state, cutter, starts, found = ResamplerState(), CutterState(), [], []
+    for a, b in pairwise([0, *sorted(min(p, order.size) for p in points), order.size]):
+        rows = order[a:b]
+        block = SampleBlock("dev", t_ns[rows], values[rows, :3], values[rows, 3:])
+        state, chunks = resample(state, block, rate_hz=50.0, settings=StreamSettings(reorder_s=reorder_s))
+        for chunk in chunks:
+            cutter, batch = push_chunk(cutter, chunk, device_id="dev", shape=WindowShape(50.0, 10, 3), sos=None)
+            starts += batch.t_start_ns.tolist()
+            found += batch.saturated.tolist()
+    full_ns = t_ns[np.array(rails_loop(values)[1])]
+    expected = []
+    for start_ns in starts:
+        end_ns = start_ns + 9 * 20_000_000
+        first_ns = min(t_ns[t_ns <= start_ns][-1], max(start_ns - 19_999_999, t_ns[0]))
+        expected.append(bool(((full_ns >= first_ns) & (full_ns <= t_ns[t_ns >= end_ns][0])).any()))
+    assert found == expected
 
 
 def test_gravity_cannot_turn_further_than_the_device_does():

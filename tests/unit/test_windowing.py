@@ -37,6 +37,16 @@ def test_no_window_crosses_a_gap():
     assert batch.signals[1, 0].tolist() == list(range(30, 55))
 
 
+def test_window_over_samples_that_came_too_late_is_marked():
+    """Three in a row at 50 Hz, dropped behind one that is newer: a hole of 80 ms. One alone leaves 40 ms, no hole."""
+    for late, is_marked in (([10, 11, 12], True), ([10], False)):
+        order = np.array([k for k in range(30) if k not in late])
+        rows = np.insert(order, 20, late)
+        block = SampleBlock("dev", rows * 20_000_000, np.ones((30, 3)), np.ones((30, 3)))
+        batch = cut_windows(block, rate_hz=50.0, window_s=0.2, hop_s=0.1)
+        assert batch.bridged.tolist() == [False, is_marked, is_marked, False, False]
+
+
 @pytest.mark.parametrize(("hole_ms", "bridged"), [(40, []), (60, [75, 100]), (300, [75, 100])])
 def test_window_over_a_short_hole_is_marked(hole_ms, bridged):
     """Samples stop at 2 s for a while: of the windows of 50 those from 75 and from 100 on hold grid sample 101.
