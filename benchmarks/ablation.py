@@ -3,7 +3,7 @@
 Development figures behind docs/results.md: windows, features, scalers, novelty detectors, and forms, weights and scales
 of the fusion, each with people held out by the very protocol of `stream-occ evaluate`, and within the training people
 once more (inner_*). Detectors, scalers, windows and features are the package's own; only what puts novelty and evidence
-together is written anew, to be changed. `--only novelty` runs one of the tables; all of them take hours a set.
+together is written anew, to be changed. `--only novelty` runs one of the tables; all of them take about an hour a set.
 """
 
 from __future__ import annotations
