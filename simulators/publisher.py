@@ -6,8 +6,8 @@ import time
 from types import TracebackType
 
 from stream_occ.errors import ServiceError, UsageError
-from stream_occ.messages import is_device_id
 from stream_occ.mqtt import MqttLink, MqttOptions
+from stream_occ.topics import is_device_id
 
 TOPIC = "wearables/{device}/imu"
 MAX_IN_FLIGHT = 200

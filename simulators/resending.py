@@ -17,9 +17,9 @@ import numpy as np
 from simulators.publisher import MAX_IN_FLIGHT, POLL_S, TOPIC, Publisher
 from stream_occ.codecs import Codec
 from stream_occ.errors import PayloadError, UsageError
-from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttLink, MqttOptions, Subscription
 from stream_occ.samples import DeviceProfile, SampleBlock
+from stream_occ.topics import Topics
 
 WINDOW = 200  # messages sent from the first on that is kept
 # Until a device sends again, s: at first, and at most, since the service waits 15 s for what is missing.

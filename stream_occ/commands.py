@@ -30,9 +30,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stream_occ.alert_types import Command, CommandKind
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
-from stream_occ.messages import COMMANDS, CommandMessage, ReceiptMessage, Topics, is_device_id
+from stream_occ.messages import COMMANDS, CommandMessage, ReceiptMessage
 from stream_occ.samples import NS_PER_S
 from stream_occ.seen import DIGEST_BYTES, Seen
+from stream_occ.topics import Topics, is_device_id
 
 log = logging.getLogger("stream_occ.commands")
 

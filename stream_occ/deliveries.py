@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from stream_occ.inbox import Link, Received, Token
 from stream_occ.intake import Intake
-from stream_occ.messages import Topics
 from stream_occ.seen import Seen, digest
+from stream_occ.topics import Topics
 
 # Messages are acknowledged when a save holds them. A broker that sends no more than so many without acknowledgements
 # stands still until then: so many wait and none comes.

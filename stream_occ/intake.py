@@ -21,10 +21,10 @@ from stream_occ.drift import DriftWatch
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.joining import JoinSettings, JoinState, join
-from stream_occ.messages import Topics, is_device_id
 from stream_occ.numbering import Number, Numbering
 from stream_occ.quality import epoch_mistake
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
+from stream_occ.topics import Topics, is_device_id
 from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.intake")

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from stream_occ.inbox import Link, Outcome
-from stream_occ.messages import ReceiptMessage, Topics, event_message
+from stream_occ.messages import ReceiptMessage, event_message
 from stream_occ.samples import Alert
 from stream_occ.store import Key, OutboxRow
+from stream_occ.topics import Topics
 
 log = logging.getLogger("stream_occ.outbox")
 

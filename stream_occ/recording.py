@@ -17,9 +17,9 @@ from stream_occ.datasets.recording import RecordingWriter
 from stream_occ.errors import ServiceError, UsageError
 from stream_occ.inbox import Inbox, Received
 from stream_occ.intake import Intake
-from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttLink, Subscription
 from stream_occ.samples import NS_PER_S, Placement
+from stream_occ.topics import Topics
 from stream_occ.wiring import link_options
 
 log = logging.getLogger("stream_occ.recording")

@@ -17,7 +17,6 @@ from stream_occ.messages import (
     CountersMessage,
     ReceivedUpToMessage,
     StateMessage,
-    Topics,
     alert_message,
     instant,
     score_message,
@@ -27,6 +26,7 @@ from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert, AlertState, Decision
 from stream_occ.scoring import Model
+from stream_occ.topics import Topics
 
 log = logging.getLogger("stream_occ.reporting")
 

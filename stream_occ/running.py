@@ -14,11 +14,12 @@ from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Inbox, Received
 from stream_occ.keeping import Keeper, open_keeper
-from stream_occ.messages import CountersMessage, Topics
+from stream_occ.messages import CountersMessage
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.notify import Notifier
 from stream_occ.scoring import Model
 from stream_occ.service import TICK_S, Service
+from stream_occ.topics import Topics
 from stream_occ.vitals import Monitor
 from stream_occ.wiring import link_options
 

@@ -23,7 +23,7 @@ from stream_occ.inbox import Inbox, Link, Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinState
 from stream_occ.keeping import Keeper
-from stream_occ.messages import CountersMessage, Topics, instant
+from stream_occ.messages import CountersMessage, instant
 from stream_occ.outbox import Outbox
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.reporting import Reporter
@@ -32,6 +32,7 @@ from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, Sam
 from stream_occ.scoring import Model
 from stream_occ.seen import Seen
 from stream_occ.store import Told
+from stream_occ.topics import Topics
 from stream_occ.waveform import Signals
 
 log = logging.getLogger("stream_occ.service")

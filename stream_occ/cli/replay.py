@@ -94,7 +94,7 @@ def command(
     from stream_occ.codecs import load_codec
     from stream_occ.config import adjusted_config
     from stream_occ.errors import UsageError
-    from stream_occ.messages import Topics
+    from stream_occ.topics import Topics
     from stream_occ.wiring import link_options
 
     check_topic(topic)

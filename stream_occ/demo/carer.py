@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from stream_occ.messages import Topics
+from stream_occ.topics import Topics
 
 NAME = "simulated carer"
 ALL_CLEAR_S = 25.0  # data time after the acknowledgement: the wearer is up again, and what that looked like is past

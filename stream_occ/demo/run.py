@@ -29,9 +29,9 @@ from stream_occ.demo.screen import Screen, summary_lines
 from stream_occ.demo.wearers import RATE_HZ, Plan
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Received
-from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttLink, MqttOptions, Subscription
 from stream_occ.samples import NS_PER_S, Recording
+from stream_occ.topics import Topics
 
 PREFIX = "stream_occ"
 READY_TIMEOUT_S = 60.0

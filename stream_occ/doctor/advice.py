@@ -16,8 +16,8 @@ from stream_occ.config import InputConfig
 from stream_occ.doctor.heard import Heard, Topic
 from stream_occ.doctor.reading import ASSUMED_RATE_HZ, RAW_SCALE, Samples, Trial, read, try_codecs, usable_codecs
 from stream_occ.doctor.signals import Timing, acc_finding, gyr_finding, timing
-from stream_occ.messages import is_device_id
 from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2
+from stream_occ.topics import is_device_id
 
 CLOCK_OFF_S = 5.0  # from here on a device's clock is asked about
 CLOCK_STRANGE_S = 86_400.0  # and from here on its stamps are no time of day

@@ -20,8 +20,8 @@ from stream_occ.codecs import load_codec
 from stream_occ.config import load_config
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
-from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttOptions
+from stream_occ.topics import Topics
 from tests.integration.broker import Broker, free_port
 from tests.integration.detector import REPO, Watcher
 

@@ -20,12 +20,12 @@ from stream_occ.artifacts import load_model
 from stream_occ.codecs import load_codec
 from stream_occ.errors import ServiceError
 from stream_occ.events import EventPolicy
-from stream_occ.messages import Topics
 from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S
 from stream_occ.store import Store
+from stream_occ.topics import Topics
 from tests.integration.broker import Broker
 from tests.integration.detector import REPO, Detector, Watcher, wait_until
 

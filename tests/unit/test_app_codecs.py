@@ -19,8 +19,8 @@ from stream_occ.config import load_config
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinSettings, JoinState, join
-from stream_occ.messages import Topics
 from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
+from stream_occ.topics import Topics
 from tests.app_payloads import (
     APPLE_WATCH,
     MESSAGES,

@@ -15,8 +15,9 @@ from stream_occ.commands import MAX_COMMAND_BYTES, CommandDesk, sign_command
 from stream_occ.config import Config
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
-from stream_occ.messages import COMMAND_REASONS, COMMANDS, Topics
+from stream_occ.messages import COMMAND_REASONS, COMMANDS
 from stream_occ.seen import Seen
+from stream_occ.topics import Topics
 
 NOW_NS = 1_772_366_409_000_000_000  # 2026-03-01T12:00:09Z
 TOPICS = Topics()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from stream_occ.demo.carer import ALL_CLEAR_S, Carer
-from stream_occ.messages import CommandMessage, Topics
+from stream_occ.messages import CommandMessage
+from stream_occ.topics import Topics
 
 
 def event(state: str, alert_id: str = "id-1") -> dict[str, str]:

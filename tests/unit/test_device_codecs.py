@@ -26,8 +26,8 @@ from stream_occ.config import Config, check_config
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
-from stream_occ.messages import Topics
 from stream_occ.samples import DeviceProfile, SampleBlock
+from stream_occ.topics import Topics
 
 DEVICE = Path(__file__).resolve().parents[2] / "configs" / "devices" / "mpu6050_compact"
 DECLARED = DeviceProfile()

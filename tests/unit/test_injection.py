@@ -19,7 +19,7 @@ from stream_occ.cli import _service, run
 from stream_occ.config import Config
 from stream_occ.errors import DataError, visible
 from stream_occ.inbox import Received
-from stream_occ.messages import Topics, is_device_id
+from stream_occ.topics import Topics, is_device_id
 from stream_occ.wiring import warn_of_placements
 from tests.fake_model import SELF_TEST_X, make_model
 from tests.service_model import walking

@@ -15,8 +15,8 @@ from stream_occ.config import Config, InputConfig
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
 from stream_occ.joining import CLOCK_RESET_BLOCKS, MAX_HELD, JoinSettings, JoinState, join
-from stream_occ.messages import Topics
 from stream_occ.samples import SampleBlock, Sensor, SensorBlock
+from stream_occ.topics import Topics
 from tests.reference.joining_loop import join_loop
 
 T0 = 1_700_000_000_000_000_000

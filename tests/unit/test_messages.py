@@ -25,14 +25,13 @@ from stream_occ.messages import (
     COMMANDS,
     MESSAGES,
     SERVICE_REASONS,
-    Topics,
     alert_message,
     event_message,
     instant,
-    is_device_id,
     score_message,
 )
 from stream_occ.samples import Alert, Decision
+from stream_occ.topics import Topics, is_device_id
 
 REPO = Path(__file__).resolve().parents[2]
 
