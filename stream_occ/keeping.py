@@ -11,8 +11,9 @@ from stream_occ.config import Config
 from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert
+from stream_occ.saved import SavedDevice
 from stream_occ.seen import DIGEST_BYTES, MAX_SEEN
-from stream_occ.store import Key, OutboxRow, SavedDevice, Store, StoreLimits, Told
+from stream_occ.store import Key, OutboxRow, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
 

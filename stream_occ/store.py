@@ -23,20 +23,18 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
-from stream_occ.alert_types import EventState, OpenAlert
 from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
 from stream_occ.errors import DataError
-from stream_occ.messages import alert_message
 from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, Alert
+from stream_occ.saved import SavedDevice, alert_json, alert_of
 from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, damaged, locked
 from stream_occ.waveform import Waveform
 
@@ -73,34 +71,6 @@ class StoreLimits:
     keep_days: float = 90.0
     keep_changes: int = 100_000
     keep_waveforms: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class SavedDevice:
-    """What the file says of a device; state None: written by a version whose states are not ours."""
-
-    model_id: str
-    saved_ns: int
-    state: DeviceState | None
-    open_alert: Alert | None
-
-    def resumed(self, model_id: str) -> DeviceState:
-        """The state to go on from: of another model only its alerts and clock, of another version its open alert."""
-        if self.state is None:
-            return DeviceState() if self.open_alert is None else _rebuilt(self.open_alert, self.saved_ns)
-        if self.model_id == model_id:
-            return self.state
-        fresh = DeviceState()
-        return replace(
-            self.state,
-            resampler=fresh.resampler,
-            cutter=fresh.cutter,
-            sensor=replace(self.state.sensor, rest=fresh.sensor.rest),
-            last=None,
-            n_windows=0,
-            n_unscorable=0,
-            n_bridged=0,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,57 +323,5 @@ def waveform_of(db: sqlite3.Connection, alert_id: str) -> tuple[int, Waveform] |
     return row[0], Waveform(row[1], row[2], np.frombuffer(row[3], dtype="<f4").reshape(-1, 6))
 
 
-def alert_json(alert: Alert) -> str:
-    """The change as JSON."""
-    return json.dumps(asdict(alert), allow_nan=False, separators=(",", ":"))
-
-
-def alert_of(text: str) -> Alert:
-    """The change that `alert_json` wrote, in this version or another; ValueError for what could not be told."""
-    known = {each.name for each in fields(Alert)}
-    try:
-        given = {name: value for name, value in json.loads(text).items() if name in known}
-        alert = _ALERT.validate_python(given)
-        alert_message(alert)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))!r:.80}: {first['msg']:.80}") from error
-    except (TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(str(error)) from error
-    return alert
-
-
 def _json_or_none(alert: Alert | None) -> str | None:
     return None if alert is None else alert_json(alert)
-
-
-def _rebuilt(alert: Alert, saved_ns: int) -> DeviceState:
-    """A state that holds the alert as it was last told; what its deadlines were is past, or in its evidence."""
-    evidence = alert.evidence
-    first_ns = int(evidence.get("t_first_flagged_ns", alert.t_ns))
-    open_alert = OpenAlert(
-        alert_id=alert.alert_id,
-        device_id=alert.device_id,
-        model_id=alert.model_id,
-        threshold=evidence.get("threshold", alert.score),
-        score=alert.score,
-        peak_score=evidence.get("peak_score", alert.score),
-        n_flagged=int(evidence.get("n_flagged_windows", 1)),
-        t_first_ns=first_ns,
-        t_last_flagged_ns=int(evidence.get("t_last_flagged_ns", alert.t_ns)),
-        t_event_ns=first_ns,
-        t_told_ns=alert.t_ns,
-        t_state_ns=alert.t_ns,
-        trusted_ns=alert.t_ns,
-        check_end_ns=alert.t_ns,
-        seq=alert.seq,
-        state=alert.state,
-        by=alert.by,
-        contributions=alert.contributions,
-        level=int(evidence.get("level", 0)),
-        due_ns=None if alert.state == "acknowledged" else int(evidence.get("t_deadline_ns", alert.t_ns)),
-    )
-    return DeviceState(events=EventState(t_ns=alert.t_ns, alert=open_alert), seen_ns=(alert.t_ns, saved_ns))
-
-
-_ALERT = TypeAdapter(Alert)
