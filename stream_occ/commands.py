@@ -184,4 +184,6 @@ class CommandDesk:
 def _first_problem(error: ValidationError) -> str:
     """Where and what, without what came."""
     first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "extra_forbidden":
+        return "a key that is not documented"
     return f"{'.'.join(map(str, first['loc']))!r:.80}: {first['msg']:.80}"

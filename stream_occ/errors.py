@@ -34,8 +34,14 @@ class StreamOccError(Exception):
         self.got = got
         self.remedy = remedy
         where, expected, got, remedy = (_short(part) for part in (where, expected, got, remedy))
-        line = f"{where}: must {expected}; got {got}. {remedy}{'' if remedy.endswith('?') else '.'}"
+        line = f"{where}: must {expected}; got {got}. {_sentence(remedy)}"
         super().__init__(" ".join(line.split()))
+
+    @property
+    def without_got(self) -> str:
+        """The line without what came, for logs: a message may hold names and samples."""
+        where, expected, remedy = (_short(part) for part in (self.where, self.expected, self.remedy))
+        return " ".join(f"{where}: must {expected}. {_sentence(remedy)}".split())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by line and facts: worker processes hand errors back, and __init__ takes other arguments."""
@@ -44,6 +50,10 @@ class StreamOccError(Exception):
 
 def _short(text: str) -> str:
     return text if len(text) <= MAX_PART else f"{text[: MAX_PART - 3]}..."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def visible(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -136,10 +137,9 @@ class Intake:
                 if any(block.device_id != device_id for block in blocks):
                     reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
             except PayloadError as error:
-                reason, detail = error.reason, str(error)
-            except Exception:  # a codec of other people: its error must cost this message only
-                log.exception("codec failed on a message of %s", device_id)
-                reason = "internal_error"
+                reason, detail = error.reason, error.without_got
+            except Exception as error:  # a codec of other people: its error must cost this message only
+                reason, detail = "internal_error", f"the codec failed: {_place(error)}"
         if record is None and reason is None and self._make_room(now_s):
             record = self._register(device_id, entry, now_s)
         if record is None:
@@ -315,6 +315,12 @@ class Intake:
         self.refused[reason] += 1
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
+
+
+def _place(error: Exception) -> str:
+    """Kind of an error and where it was raised: its text may quote the message."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
 
 
 def _at_full_scale(block: SampleBlock, profile: DeviceProfile) -> SampleBlock:

@@ -250,7 +250,7 @@ class Service:
         if refusal is not None:
             self.intake.refuse_command(refusal, topic, device_id)
             return []
-        log.info("%s of %s by %.100r", command.kind, device_id, command.by)
+        log.info("%s of %s", command.kind, device_id)  # who gave it is in the event and the history
         self._acted.add(device_id)
         return alerts
 

@@ -1,0 +1,98 @@
+"""What log lines say: changes of state, in fields of their own where they are JSON, and nothing of a person."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import msgpack
+import pytest
+
+from stream_occ.codecs import load_codec
+from stream_occ.codecs.json import decode as decode_json
+from stream_occ.errors import PayloadError
+from stream_occ.samples import DeviceProfile
+from tests.app_payloads import SHIMMER
+from tests.unit.service_bench import T0_NS, Bench
+
+NAME, SAMPLE = "Erika Mustermann", "31415.9265"
+TOPIC = "wearables/w1/imu"
+UNITS = {"acc": "m/s2", "gyr": "rad/s"}
+DOCUMENT = {"t_ns": T0_NS, "acc": [0.0, 0.0, 9.8], "gyr": [0.0, 0.0, 0.0], "units": UNITS}
+QUOTED: list[tuple[str, bytes]] = [
+    ("json", json.dumps({**DOCUMENT, "device": NAME}).encode()),
+    ("json", json.dumps({**DOCUMENT, "acc": [float(SAMPLE), 0, 0]}).encode()),
+    ("json", json.dumps({**DOCUMENT, "gyr": [0, NAME, 0]}).encode()),
+    ("json", json.dumps({**DOCUMENT, "t_ns": NAME}).encode()),
+    ("csv", f"1,0,0,{SAMPLE}x,0,0,0".encode()),
+    ("csv", f"t_ns,{NAME}\n1,2".encode()),
+    ("msgpack", msgpack.packb({**DOCUMENT, "device": NAME})),
+    ("sensor-logger", json.dumps({"payload": [NAME, SAMPLE]}).encode()),
+    ("sensor-logger", json.dumps([{"deviceId": NAME, "payload": []}, {"deviceId": "p2", "payload": []}]).encode()),
+    ("phyphox", json.dumps({NAME: [SAMPLE]}).encode()),
+    ("phyphox", f"{NAME},{SAMPLE}\n1,2".encode()),
+    ("senml", json.dumps([{"n": "acc_x", "u": "m/s2", "bt": 1.7e9, "v": NAME}]).encode()),
+    ("esp32", json.dumps({NAME: SAMPLE}).encode()),
+    ("shimmer", SHIMMER.replace(b"1.7E12", NAME.encode())),
+    ("apple-watch", f"{NAME},{SAMPLE}\n1,2".encode()),
+    ("witmotion", f"{NAME},{SAMPLE}\n1,2".encode()),
+]
+
+
+def holds_what_came(text: str) -> bool:
+    """True for a text that quotes the name or the sample, or the digits that rounding leaves of it."""
+    return NAME in text or SAMPLE[:5] in text
+
+
+@pytest.mark.parametrize(("codec", "payload"), QUOTED)
+def test_refusal_is_logged_with_what_to_do_and_without_what_came(
+    codec: str, payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error quotes name or sample, for whoever listens with the doctor; the service's log has neither."""
+    with pytest.raises(PayloadError) as caught:
+        load_codec(codec).decode(payload, device_id="w1", profile=DeviceProfile())
+    error = caught.value
+    assert holds_what_came(str(error))
+    bench = Bench(inputs=[{"pattern": "wearables/{device}/imu", "codec": codec}])
+    with caplog.at_level(logging.DEBUG):
+        assert bench.deliver(TOPIC, payload)
+        bench.run()
+    [line] = [message for message in caplog.messages if message.startswith("refused")]
+    expected = f"refused ({error.reason}) '{TOPIC}', 1 so far: message of w1: must {error.expected}. {error.remedy}"
+    assert line.removesuffix("?").removesuffix(".") == expected.removesuffix("?")
+    assert not any(map(holds_what_came, caplog.messages))
+
+
+def test_who_gave_a_command_is_in_its_event_and_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A nurse's name is for those who look after the wearer."""
+    bench = Bench()
+    bench.send(100)
+    bench.send(25, first=100, knock=True)
+    bench.run(3.0)
+    with caplog.at_level(logging.DEBUG):
+        bench.command("ack", json.dumps({"by": NAME}).encode())
+        bench.command("ack", json.dumps({NAME: 1}).encode())
+        bench.run(1.0)
+    assert bench.link.of("stream_occ/w1/event")[-1]["by"] == NAME
+    assert "ack of w1" in caplog.messages
+    assert any("refused (command_invalid)" in message for message in caplog.messages)
+    assert not any(map(holds_what_came, caplog.messages))
+
+
+def test_error_of_a_foreign_codec_is_logged_by_its_place(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its text may quote the message, so kind and line are told."""
+
+    def fails(payload: bytes, *, device_id: str, profile: DeviceProfile) -> object:
+        decode_json(payload, device_id=device_id, profile=profile)
+        raise ValueError(f"odd value {SAMPLE} of {NAME}")
+
+    monkeypatch.setattr("stream_occ.codecs.json.decode", fails)
+    bench = Bench()
+    with caplog.at_level(logging.DEBUG):
+        bench.send(1)
+        bench.run()
+    [line] = [message for message in caplog.messages if message.startswith("refused (internal_error)")]
+    assert f"the codec failed: ValueError in {__file__}, line " in line
+    assert not holds_what_came(caplog.text)
