@@ -29,7 +29,7 @@ PERIOD_S = N_SAMPLES / 50
 FIRST_FALL = 15  # messages before the first device falls
 FALL_MESSAGES = 10
 WINDOW_MESSAGES = 200  # sent beyond what the device was told of
-RESEND_S = 3.0
+RESEND_S = 3.0  # without back-off: more is sent twice than a device should, and more can be taken twice
 
 
 @dataclass
@@ -81,7 +81,12 @@ def run_sender(port: int, folder: Path, n_devices: int, fall_spacing: float, *, 
                 device.told = seq if forgets else device.told
         time.sleep(0.02)
     client.loop_stop()
-    sent = {"messages_each": n_due, "sent_in_all": sum(device.n_sent for device in devices.values())}
+    sent = {
+        "t0_ns": t0_ns,
+        "messages_each": n_due,
+        "sent_in_all": sum(device.n_sent for device in devices.values()),
+        "fall_at": {device.name: device.fall_at for device in devices.values()},
+    }
     (folder / "sender.part").write_text(json.dumps(sent))
     (folder / "sender.part").rename(folder / "sender.json")
 

@@ -44,6 +44,11 @@ class Stage:
         """The file that says how far the detector's clock is off."""
         return self.folder / "clock"
 
+    @property
+    def closings(self) -> Path:
+        """The file with a line for each window that the detector cut where a stream fell silent."""
+        return self.folder / "closings"
+
     def start_child(self, role: str, *more: str) -> None:
         """The sender or the receiver."""
         where = ["--port", str(self.broker.port), "--folder", str(self.folder)]
