@@ -44,7 +44,8 @@ class DeviceRecord:
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
     the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
     as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
-    device with a stream for each sensor has still to send.
+    device with a stream for each sensor has still to send; has_lost: something that could not be believed, or that is
+    missing, came before the next samples.
     """
 
     profile: DeviceProfile
@@ -60,6 +61,7 @@ class DeviceRecord:
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None
+    has_lost: bool = False
     n_decided: int = 0
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -122,10 +124,10 @@ class Intake:
         if not is_device_id(device_id):
             return self._refuse("bad_device_id", message, None, now_s)
         if self._allowed and device_id not in self._allowed:
-            return self._refuse("device_not_listed", message, None, now_s)
+            return self._refuse("device_not_listed", message, None, now_s, device_id=device_id)
         record = self._known(device_id, entry, now_s)
         if record is None and now_s < self._full_until_s:
-            return self._refuse("device_limit", message, None, now_s)
+            return self._refuse("device_limit", message, None, now_s, device_id=device_id)
         blocks: Sequence[SampleBlock | SensorBlock] = []
         reason, detail = self._check(message), ""
         if reason is None:
@@ -143,17 +145,21 @@ class Intake:
         if record is None and reason is None and self._make_room(now_s):
             record = self._register(device_id, entry, now_s)
         if record is None:
-            return self._refuse("device_limit", message, None, now_s)
+            return self._refuse("device_limit", message, None, now_s, device_id=device_id)
         record.heard_s = now_s
         if not self._take_number(record, blocks, now_s, resends=entry.resends):
             return []
         if reason is not None:
-            return self._refuse(reason, message, record, now_s, detail)
+            record.has_lost |= reason == "not_finite"
+            return self._refuse(reason, message, record, now_s, detail, device_id=device_id)
         record.profile = entry.profile
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
             samples = [_at_full_scale(block, entry.profile) for block in samples]
+            if record.has_lost:
+                samples[0] = replace(samples[0], lost_t_ns=samples[0].t_ns.min(keepdims=True))
+                record.has_lost = False
             if max(int(block.t_ns.max()) for block in samples) < now_ns - self._live_within_ns:
                 record.fault_seen_s["late_data"] = now_s
         return samples
@@ -194,7 +200,8 @@ class Intake:
         record = self.devices.get(device_id)
         if record is not None:
             record.refused[reason] += 1
-        self._count(reason, topic, self.refused[reason] + 1 if record is None else record.refused[reason], detail)
+        n = self.refused[reason] + 1 if record is None else record.refused[reason]
+        self._count(reason, topic, n, detail, device_id if is_device_id(device_id) else None)
 
     def forget_idle(self, now_s: float) -> None:
         """Forgets devices that have not been heard for long and have no open alert."""
@@ -232,6 +239,7 @@ class Intake:
             self.refused[reason] += int(n)
         if n_missing:
             record.fault_seen_s["missing"] = now_s
+            record.has_lost = True
         return verdict == "taken"
 
     def _join(
@@ -271,7 +279,8 @@ class Intake:
     def _register(self, device_id: str, entry: _Input, now_s: float) -> DeviceRecord:
         record = DeviceRecord(entry.profile, since_s=now_s, heard_s=now_s)
         self.devices[device_id] = record
-        log.info("device %s registered (%d of %d)", device_id, len(self.devices), self._limits.max_devices)
+        n, n_max = len(self.devices), self._limits.max_devices
+        log.info("device %s registered (%d of %d)", device_id, n, n_max, extra={"device": device_id})
         return record
 
     def _make_room(self, now_s: float) -> bool:
@@ -297,24 +306,32 @@ class Intake:
     def _forget(self, device_id: str) -> None:
         del self.devices[device_id]
         self.forgotten.append(device_id)
-        log.info("device %s forgotten", device_id)
+        log.info("device %s forgotten", device_id, extra={"device": device_id})
 
     def _refuse(
-        self, reason: str, message: Received, record: DeviceRecord | None, now_s: float, detail: str = ""
+        self,
+        reason: str,
+        message: Received,
+        record: DeviceRecord | None,
+        now_s: float,
+        detail: str = "",
+        *,
+        device_id: str | None = None,
     ) -> list[SampleBlock]:
         n = self.refused[reason] + 1
         if record is not None:
             record.refused[reason] += 1
             record.fault_seen_s[reason] = now_s
             n = record.refused[reason]
-        self._count(reason, message.topic, n, detail)
+        self._count(reason, message.topic, n, detail, device_id)
         return []
 
-    def _count(self, reason: str, topic: str, n: int, detail: str) -> None:
+    def _count(self, reason: str, topic: str, n: int, detail: str, device_id: str | None) -> None:
         """One more refusal, the n-th of its kind."""
         self.refused[reason] += 1
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
-            log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}")
+            told = {"reason": reason} if device_id is None else {"reason": reason, "device": device_id}
+            log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}", extra=told)
 
 
 def _place(error: Exception) -> str:

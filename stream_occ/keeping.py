@@ -91,7 +91,7 @@ class Keeper:
         try:
             return None if self._store is None else self._store.waveform(alert_id)
         except sqlite3.Error as error:
-            log.warning("signals of alert %s cannot be read: %s", alert_id, error)
+            log.warning("signals of alert %s cannot be read: %s", alert_id, error, extra={"alert_id": alert_id})
             return None
 
     def note(

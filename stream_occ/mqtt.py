@@ -381,7 +381,7 @@ class MqttLink:
         self.dropped[reason] += 1
         n = self.dropped[reason]
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
-            log.warning("message to %s dropped: %s (%d so far)", topic, reason, n)
+            log.warning("message to %s dropped: %s (%d so far)", topic, reason, n, extra={"reason": reason})
         return False
 
     def _wake(self) -> None:

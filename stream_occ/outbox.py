@@ -133,7 +133,8 @@ class Outbox:
             self._let_go(key)
             self.n_dropped += 1
             if self.n_dropped & (self.n_dropped - 1) == 0:
-                log.error("outbox is full: %s %d was never received (%d so far)", *key, self.n_dropped)
+                told = {"alert_id": key[0], "reason": "outbox_full"}
+                log.error("outbox is full: %s %d was never received (%d so far)", *key, self.n_dropped, extra=told)
 
     def _let_go(self, key: Key) -> None:
         del self._entries[key]

@@ -102,7 +102,7 @@ class Recorder:
             placement=self._labels.placement or record.profile.placement,
         )
         self._writers[device_id] = writer
-        log.info("recording %s into %s", device_id, writer.path)
+        log.info("recording %s into %s", device_id, writer.path, extra={"device": device_id})
         return writer
 
     def _close(self, device_id: str) -> None:

@@ -82,7 +82,8 @@ class Reporter:
             record.unsent.append((self._topics.waveform(alert.device_id), payload, False))
         self._send(record)
         if len(record.unsent) > MAX_UNSENT:
-            log.error("no room for alerts of %s: the oldest is dropped", alert.device_id)
+            told = {"device": alert.device_id, "reason": "alert_dropped"}
+            log.error("no room for alerts of %s: the oldest is dropped", alert.device_id, extra=told)
             record.refused["alert_dropped"] += len(record.unsent) - MAX_UNSENT
             del record.unsent[:-MAX_UNSENT]
 
@@ -291,3 +292,10 @@ def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]
         counters |= _odd_samples(state)
         counters |= {"samples": state.resampler.counters.n_samples, "windows": state.n_windows}
     return {name: n for name, n in sorted(counters.items()) if n > 0}
+
+
+def log_alert(log: logging.Logger, alert: Alert) -> None:
+    """A line for a change of an alert."""
+    reasons = ", ".join(alert.reasons)
+    told = {"device": alert.device_id, "alert_id": alert.alert_id, "reason": reasons, "state": alert.state}
+    log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, reasons, extra=told)

@@ -26,7 +26,7 @@ from stream_occ.keeping import Keeper
 from stream_occ.messages import CountersMessage, instant
 from stream_occ.outbox import Outbox
 from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
-from stream_occ.reporting import Reporter
+from stream_occ.reporting import Reporter, log_alert
 from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, SampleBlock, joined
 from stream_occ.scoring import Model
@@ -152,7 +152,7 @@ class Service:
         self._outbox.send(now_s)
         for alert in told:  # kept before it is told, and told before anything that may fail: it is not said again
             self._reporter.alert(alert, self.intake.devices[alert.device_id])
-            log.info("alert %s of %s: %s (%s)", alert.alert_id, alert.device_id, alert.state, ", ".join(alert.reasons))
+            log_alert(log, alert)
         self._reporter.decisions(decisions)
         self._watch_drift(decisions)
         self._report(now_s, now_ns, {alert.device_id for alert in told})
@@ -244,13 +244,13 @@ class Service:
         try:
             self._state, alerts, refusal = self._pipeline.command(self._state, device_id, command)
         except Exception:
-            log.exception("%s of %s failed", command.kind, device_id)
+            log.exception("%s of %s failed", command.kind, device_id, extra={"device": device_id})
             self.intake.refuse_command("internal_error", topic, device_id)
             return []
         if refusal is not None:
             self.intake.refuse_command(refusal, topic, device_id)
             return []
-        log.info("%s of %s", command.kind, device_id)  # who gave it is in the event and the history
+        log.info("%s of %s", command.kind, device_id, extra={"device": device_id})  # by whom is in its event
         self._acted.add(device_id)
         return alerts
 
@@ -343,7 +343,8 @@ class Service:
             try:
                 self._state, made, changes = self._pipeline.step(self._state, [block], now_ns, is_behind=self.is_behind)
             except Exception:
-                log.exception("step failed for device %s: %d samples are lost", block.device_id, len(block))
+                told = {"device": block.device_id}
+                log.exception("step failed for device %s: %d samples are lost", block.device_id, len(block), extra=told)
                 self.intake.refuse_device(block.device_id, "internal_error", now_s)
                 continue
             decisions += made
@@ -366,6 +367,7 @@ class Service:
                     "scores of %s have gone %s for good, %d blocks of %g s ago: mean rank %.2f before, %.2f since",
                     *(decision.device_id, drift.direction, drift.n_blocks_since, self._drift_policy.block_s),
                     *(drift.before, drift.after),
+                    extra={"device": decision.device_id},
                 )
 
     def _drop_forgotten(self) -> None:

@@ -122,7 +122,8 @@ class Store:
                 alert = None if open_alert is None else alert_of(open_alert)
             except (DataError, KeyError, ValueError, TypeError, AttributeError) as error:
                 if not is_ours:
-                    log.error("%s: the open alert of %s cannot be read: %s", self.path, device_id, error)
+                    told = {"device": device_id}
+                    log.error("%s: the open alert of %s cannot be read: %s", self.path, device_id, error, extra=told)
                     continue
                 raise damaged(self.path, f"{error}: device {device_id}") from error
             found[device_id] = SavedDevice(model_id, saved_ns, state, alert)
@@ -203,7 +204,10 @@ class Store:
             try:
                 found.append(OutboxRow(alert_of(content), frozenset(map(str, json.loads(received)))))
             except (ValueError, TypeError) as error:
-                log.error("%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error)
+                told = {"alert_id": alert_id}
+                log.error(
+                    "%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error, extra=told
+                )
         return found
 
     def numbers(self) -> dict[str, Number]:

@@ -7,6 +7,8 @@ import sys
 import threading
 from typing import Any, Literal
 
+LOG_FIELDS = ("device", "alert_id", "reason", "state")  # of a line's `extra`; each is in its text too
+
 
 def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
     """Lines with UTC time, level and module on stderr; json: an object a line, errors with their traceback in it."""
@@ -24,6 +26,7 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
                 "logger": record.name,
                 "message": record.getMessage(),
             }
+            content |= {name: record.__dict__[name] for name in LOG_FIELDS if name in record.__dict__}
             if record.exc_info:
                 content["exception"] = self.formatException(record.exc_info)
             return json.dumps(content)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 
 import msgpack
 import pytest
 
+from stream_occ.cli import _service
 from stream_occ.codecs import load_codec
 from stream_occ.codecs.json import decode as decode_json
 from stream_occ.errors import PayloadError
@@ -96,3 +98,57 @@ def test_error_of_a_foreign_codec_is_logged_by_its_place(
     [line] = [message for message in caplog.messages if message.startswith("refused (internal_error)")]
     assert f"the codec failed: ValueError in {__file__}, line " in line
     assert not holds_what_came(caplog.text)
+
+
+def logged(record: logging.LogRecord) -> dict[str, str]:
+    """What the JSON formatter of a started service makes of a record, less time, level and module."""
+    _service.log_to_stderr("info", "json")
+    [handler] = logging.getLogger().handlers
+    content: dict[str, str] = json.loads(handler.format(record))
+    return {name: text for name, text in content.items() if name not in ("t", "level", "logger")}
+
+
+@pytest.fixture
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+
+
+@pytest.mark.usefixtures("_logging_as_it_was")
+def test_json_lines_have_device_alert_reason_and_state_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """A collector finds all lines of one alert without taking texts apart."""
+    bench = Bench()
+    with caplog.at_level(logging.INFO):
+        bench.send(100)
+        bench.send(25, first=100, knock=True)
+        bench.run(3.0)
+        bench.deliver(TOPIC, b"no JSON")
+        bench.deliver("wearables/a b/imu", b"{}")
+        bench.command("ack")
+        bench.run()
+    lines = {line["message"]: line for line in map(logged, list(caplog.records))}
+    [alert_id] = {event["alert_id"] for event in bench.link.of("stream_occ/w1/event")}
+    assert lines["device w1 registered (1 of 200)"]["device"] == "w1"
+    told = [line for line in lines.values() if line.get("alert_id") == alert_id]
+    assert [line["state"] for line in told] == [event for event, _ in bench.events()]
+    for line in told:
+        assert line["device"] == "w1"
+        assert line["message"] == f"alert {alert_id} of w1: {line['state']} ({line['reason']})"
+    assert lines["ack of w1"] == {"message": "ack of w1", "device": "w1"}
+    [odd] = [line for line in lines.values() if line.get("reason") == "invalid_json"]
+    assert odd["device"] == "w1"
+    [nameless] = [line for line in lines.values() if line.get("reason") == "bad_device_id"]
+    assert "device" not in nameless
+
+
+def test_text_lines_are_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
+    """Fields of their own are for JSON: a text line has them in its message alone."""
+    formatter = logging.Formatter("%(levelname)s %(name)s: %(message)s")
+    bench = Bench()
+    with caplog.at_level(logging.INFO):
+        bench.send(1)
+        bench.run()
+    assert formatter.format(caplog.records[0]) == "INFO stream_occ.intake: device w1 registered (1 of 200)"
