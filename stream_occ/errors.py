@@ -100,9 +100,13 @@ class ModelError(InputError):
 class PayloadError(InputError):
     """One message of a device is refused; nothing else is lost with it.
 
-    `reason` is a short snake_case code: the name of the counter that the refusal goes to.
+    `reason` is a short snake_case code: the name of the counter that the refusal goes to. `t_ns`: a stamp beyond the
+    range of clocks, as it would be if its unit were true; whoever knows the time can tell which unit it is in.
     """
 
-    def __init__(self, where: str, expected: str, got: str, remedy: str, *, reason: str) -> None:
+    def __init__(
+        self, where: str, expected: str, got: str, remedy: str, *, reason: str, t_ns: int | None = None
+    ) -> None:
         super().__init__(where, expected, got, remedy)
         self.reason = reason
+        self.t_ns = t_ns

@@ -44,8 +44,8 @@ class DeviceRecord:
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
     the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
     as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
-    device with a stream for each sensor has still to send; has_lost: something that could not be believed, or that is
-    missing, came before the next samples.
+    device with a stream for each sensor has still to send; has_lost: what could not be believed
+    came before the next samples.
     """
 
     profile: DeviceProfile
@@ -139,7 +139,8 @@ class Intake:
                 if any(block.device_id != device_id for block in blocks):
                     reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
             except PayloadError as error:
-                reason, detail = error.reason, error.without_got
+                mistake = None if error.t_ns is None else epoch_mistake(error.t_ns, now_ns)
+                reason, detail = _epoch_unit(mistake) if mistake else (error.reason, error.without_got)
             except Exception as error:  # a codec of other people: its error must cost this message only
                 reason, detail = "internal_error", f"the codec failed: {_place(error)}"
         if record is None and reason is None and self._make_room(now_s):
@@ -239,7 +240,6 @@ class Intake:
             self.refused[reason] += int(n)
         if n_missing:
             record.fault_seen_s["missing"] = now_s
-            record.has_lost = True
         return verdict == "taken"
 
     def _join(
@@ -264,7 +264,7 @@ class Intake:
             if first < now_ns - self._max_past_ns or last > now_ns + self._max_future_ns:
                 mistake = epoch_mistake(last, now_ns)
                 if mistake is not None:
-                    return "epoch_unit", f"stamps are {mistake}: they are in another unit of time than is declared"
+                    return _epoch_unit(mistake)
                 off_s = (first if first < now_ns - self._max_past_ns else last) / NS_PER_S - now_ns / NS_PER_S
                 return "stamp_out_of_range", f"a stamp is {off_s:+.0f} s off the wall clock. Set the device's clock"
         return None, ""
@@ -332,6 +332,10 @@ class Intake:
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             told = {"reason": reason} if device_id is None else {"reason": reason, "device": device_id}
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}", extra=told)
+
+
+def _epoch_unit(mistake: str) -> tuple[str, str]:
+    return "epoch_unit", f"stamps are {mistake}: they are in another unit of time than is declared"
 
 
 def _place(error: Exception) -> str:

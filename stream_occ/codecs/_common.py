@@ -67,7 +67,9 @@ REASONS: dict[str, str] = {
 }
 
 
-def refuse(device_id: str, reason: str, expected: str, got: object, remedy: str) -> NoReturn:
+def refuse(
+    device_id: str, reason: str, expected: str, got: object, remedy: str, *, t_ns: int | None = None
+) -> NoReturn:
     """Raises the PayloadError of `reason`, with what came cut to a readable length."""
     assert reason in REASONS
     try:
@@ -75,7 +77,7 @@ def refuse(device_id: str, reason: str, expected: str, got: object, remedy: str)
     except ValueError:  # an integer of thousands of digits
         text = f"a huge {type(got).__name__}"
     text = text if len(text) <= 80 else text[:77] + "..."
-    raise PayloadError(f"message of {device_id}", expected, text, remedy, reason=reason)
+    raise PayloadError(f"message of {device_id}", expected, text, remedy, reason=reason, t_ns=t_ns)
 
 
 def check_size(payload: bytes, device_id: str) -> None:
@@ -176,6 +178,7 @@ def whole_ns(values: Iterable[Any], unit: str, device_id: str) -> IntArray:
                 "have stamps from 0 to 2^62 ns",
                 str(value)[:40],
                 f"Check the clock and that t_{unit} is really in {unit}",
+                t_ns=t_ns if MAX_STAMP_NS <= t_ns < MAX_STAMP_NS * NS_PER_S else None,
             )
         stamps.append(t_ns)
     return np.array(stamps, dtype=np.int64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 
@@ -142,16 +144,42 @@ def test_ask_21_stamps_are_read_to_the_nanosecond(stamp: str, t_ns: int) -> None
     assert block.t_ns.tolist() == [t_ns]
 
 
-def test_ask_21_a_stamp_in_another_unit_is_named_not_guessed() -> None:
-    """Milliseconds sent as seconds, and as nanoseconds: refused, and the fault says what it is."""
-    for key, refusal in (("t_s", {"epoch_unit", "stamp_invalid"}), ("t_ns", {"epoch_unit"})):
-        bench = Bench()
-        units = '"units": {"acc": "m/s2", "gyr": "rad/s"}'
-        message = f'{{"{key}": {T0_NS // MS}, "acc": [0, 0, 9.8], "gyr": [0, 0, 0], {units}}}'
-        assert bench.deliver("wearables/w1/imu", message.encode())
-        bench.run()
-        assert set(bench.state()["faults"]) & refusal
-        assert "samples" not in bench.state()["counters"]
+UNITS_NS = {"s": NS_PER_S, "ms": MS, "us": 1000, "ns": 1}
+
+
+@pytest.mark.parametrize("codec", ["json", "csv", "msgpack"])
+@pytest.mark.parametrize("declared", UNITS_NS)
+@pytest.mark.parametrize("sent", UNITS_NS)
+def test_ask_21_a_stamp_in_another_unit_is_named_not_guessed(codec: str, declared: str, sent: str) -> None:
+    """Each unit sent as each other one: refused as `epoch_unit` and nothing else, also beyond the range of a clock."""
+    bench = Bench(inputs=[{"pattern": "wearables/{device}/imu", "codec": codec}])
+    stamp = T0_NS // UNITS_NS[sent]
+    message: dict[str, Any] = {f"t_{declared}": stamp, "acc": [0, 0, 9.8], "gyr": [0, 0, 0]}
+    message["units"] = {"acc": "m/s2", "gyr": "rad/s"}
+    columns = f"t_{declared},acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z"
+    payloads = {
+        "json": json.dumps(message).encode(),
+        "csv": f"# acc=m/s2 gyr=rad/s\n{columns}\n{stamp},0,0,9.8,0,0,0".encode(),
+        "msgpack": msgpack.packb(message),
+    }
+    assert bench.deliver("wearables/w1/imu", payloads[codec])
+    bench.run()
+    refused = {} if sent == declared else {"epoch_unit": 1}
+    assert bench.service.counters().refused == refused
+    assert set(bench.state()["faults"]) >= set(refused)
+    assert bench.state()["counters"] == (refused or {"samples": 1})
+
+
+@pytest.mark.parametrize("stamp", ["1e15", "17e14", "1" + "0" * 25, "1" + "0" * 3000, "-1700000000"])
+def test_ask_21_a_stamp_that_no_other_unit_explains_is_invalid(stamp: str) -> None:
+    """`t_s` far beyond the range of a clock, of any number of digits: `stamp_invalid`, unless a unit makes it now."""
+    bench = Bench()
+    units = '"units": {"acc": "m/s2", "gyr": "rad/s"}'
+    message = f'{{"t_s": {stamp}, "acc": [0, 0, 9.8], "gyr": [0, 0, 0], {units}}}'
+    assert bench.deliver("wearables/w1/imu", message.encode())
+    bench.run()
+    reason = "epoch_unit" if stamp == "17e14" else "stamp_invalid"  # microseconds
+    assert bench.service.counters().refused == {reason: 1}
 
 
 def test_ask_22_a_backlog_is_told_as_history_and_calls_nobody() -> None:
