@@ -3,7 +3,8 @@
 Development figures behind docs/results.md: windows, features, scalers, novelty detectors, and forms, weights and scales
 of the fusion, each with people held out by the very protocol of `stream-occ evaluate`, and within the training people
 once more (inner_*). Detectors, scalers, windows and features are the package's own; only what puts novelty and evidence
-together is written anew, to be changed. `--only novelty` runs one of the tables; all of them take about an hour a set.
+together is written anew, to be changed. Constants of `fall31` are varied in a copy of its source. `--only novelty` runs
+one of the tables; all of them take about two hours a set.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from constants import CONSTANTS, varied
 from first_study import Run, figures
 
 from stream_occ import motion
@@ -40,7 +43,7 @@ EVIDENCE = ("log_max_dynamic_acc", "log_peak_over_mad")
 WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
 WINDOW_S, HOP_S = 4.5, 0.5
 MOVING = NAMES.index("log_std_acc")
-EXTRA = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s")]
+EXTRA = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s", "spectral_entropy")]
 MOTIONLESS = (  # m/s2, rad/s: first the default
     (motion.MOTIONLESS_ACC_MS2, motion.MOTIONLESS_GYR_RADS),
     *((acc_ms2, motion.MOTIONLESS_GYR_RADS) for acc_ms2 in (0.02, 0.05, 0.2, 0.5)),
@@ -48,11 +51,12 @@ MOTIONLESS = (  # m/s2, rad/s: first the default
     (2 * motion.MOTIONLESS_ACC_MS2, 2 * motion.MOTIONLESS_GYR_RADS),
     (5 * motion.MOTIONLESS_ACC_MS2, 5 * motion.MOTIONLESS_GYR_RADS),
 )
+HOPS_S = (0.5, 1.0, 0.25)
 FIGURES = ("trial_auc", "trial_sensitivity_at_1pct", "trial_gmean", "inner_auc", "inner_sensitivity_at_1pct")
 
 Form = Callable[[FloatArray], FloatArray]
 
-# Scores (n,) of z (n, 1 + e) in the order of novelty, EVIDENCE, max_tilt_2s, log_range_acc_1s
+# Scores (n,) of z (n, 1 + e) in the order of novelty, EVIDENCE, max_tilt_2s, log_range_acc_1s, spectral_entropy
 FORMS: Mapping[str, Form] = {
     "novelty + evidence from -2 on (default)": lambda z: z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
     "novelty alone": lambda z: z[:, 0],
@@ -66,6 +70,7 @@ FORMS: Mapping[str, Form] = {
     "novelty weighs 1/2": lambda z: z[:, 0] / 2 + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
     "with max_tilt_2s": lambda z: z[:, 0] + _above(z[:, 1:4], LEAST_EVIDENCE).sum(axis=1),
     "with log_range_acc_1s": lambda z: z[:, 0] + _above(z[:, [1, 2, 4]], LEAST_EVIDENCE).sum(axis=1),
+    "with spectral_entropy": lambda z: z[:, 0] + _above(z[:, [1, 2, 5]], LEAST_EVIDENCE).sum(axis=1),
     "sum of log(max(z, 0) + .2)": lambda z: np.log(_above(z[:, :3], 0.0) + 0.2).sum(axis=1),
     "sum of log(max(z, 0) + 1)": lambda z: np.log(_above(z[:, :3], 0.0) + 1.0).sum(axis=1),
     "smallest of the three": lambda z: z[:, :3].min(axis=1),
@@ -91,7 +96,8 @@ class Variant:
 
     Its arithmetic is repeated here (the row of the default shows that it is the same), so that variants which differ
     in form, quantiles or what counts as moving share their fits, by the seed of the fit, in `fits`. rest_share: resting
-    rows count so often that they make up this share where scales are set, as in a day of living.
+    rows count so often that they make up this share where scales are set, as in a day of living. columns_of: of all
+    features, what may be evidence.
     """
 
     key: str
@@ -104,6 +110,7 @@ class Variant:
     ranges: tuple[float, float] | None = fusion.RANGE_QUANTILES
     rest_share: float | None = None
     form: Form = FORMS["novelty + evidence from -2 on (default)"]
+    columns_of: Callable[[FloatArray], FloatArray] = lambda X: X[:, EXTRA]
     fits: dict[int, Fitted] = field(default_factory=dict)
 
     def fit(self, normal: Windows, *, seed: int) -> ScoreWindows:
@@ -146,10 +153,10 @@ class Variant:
         def raw(X: FloatArray) -> FloatArray:
             key = hash(X.tobytes())
             if key not in memory and len(X):
-                memory[key] = np.column_stack([scorer.score(scaler.transform(X[:, used])), X[:, EXTRA]])
-            return memory.get(key, np.empty((0, 1 + len(EXTRA))))
+                memory[key] = np.column_stack([scorer.score(scaler.transform(X[:, used])), self.columns_of(X)])
+            return memory.get(key, np.empty((0, 1 + self.columns_of(X).shape[1])))
 
-        return Fitted(np.column_stack([novelty, rows[:, EXTRA]]), rows, raw)
+        return Fitted(np.column_stack([novelty, self.columns_of(rows)]), rows, raw)
 
     def _scorer(self, rows: FloatArray, rng: np.random.Generator) -> Any:
         made = self.novelty()
@@ -235,7 +242,35 @@ def measured(trials: list[Trial], variants: list[Variant], seed: int) -> Iterato
         yield " | ".join([f"| {variant.key}", *(f"{value:.4f}" for value in found)]) + " |"
 
 
-def motionless(recordings: Iterator[Recording], limits: Sequence[tuple[float, float]]) -> Iterator[str]:
+def evidences(trials: list[Trial], seed: int) -> Iterator[str]:
+    """A row for each choice of evidence, by inner AUC: one more column, another for either of the two, another pair.
+
+    Columns count in both directions, `-` where little of it is evidence. Novelty is fitted once.
+    """
+    parts: list[FloatArray] = []  # z of each job, novelty first
+
+    def kept(z: FloatArray) -> FloatArray:
+        parts.append(_above(z, LEAST_EVIDENCE))
+        return z[:, 0]
+
+    run = Run.of(trials, Variant("", form=kept, columns_of=lambda X: np.column_stack([X, -X])), seed)
+    names = (*NAMES, *(f"-{name}" for name in NAMES))
+    choices = [(*EVIDENCE, name) for name in names if name not in EVIDENCE]
+    choices += [(name,) for name in names] + list(combinations(names, 2))
+    rows = []
+    for chosen in choices:
+        columns = [1 + names.index(name) for name in chosen]
+        scores = []
+        for z, (job, own) in zip(parts, run.scores, strict=True):
+            score = np.concatenate(own) + z[:, columns].sum(axis=1)
+            scores.append((job, np.split(score, np.cumsum([len(one) for one in own])[:-1])))
+        rows.append((*replace(run, scores=scores).inner(), chosen))
+    for rank, (auc, at_1pct, chosen) in enumerate(sorted(rows, reverse=True), 1):
+        of_default = " (default)" if chosen == EVIDENCE else ""
+        yield f"| {rank} of {len(rows)} | {', '.join(chosen)}{of_default} | {auc:.4f} | {at_1pct:.4f} |"
+
+
+def motionless(recordings: Sequence[Recording], limits: Sequence[tuple[float, float]]) -> Iterator[str]:
     """A row for each pair of limits (m/s2, rad/s), all else equal: motionless windows of normal recordings.
 
     Their share; in the activity with most of them; the longest stretch of them, in seconds.
@@ -268,20 +303,25 @@ def _longest_run(found: BoolArray) -> int:
     return int(np.diff(gaps).max() - 1)
 
 
+TABLES = ("windows", "hops", *CONSTANTS, *tables(), "evidence", "motionless")
+
+
 def main() -> None:
     """Prints Markdown tables, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("data", type=Path)
-    parser.add_argument("--only", choices=["windows", *tables(), "motionless"], help="one table alone")
+    parser.add_argument("--only", choices=TABLES, help="one table alone")
     parser.add_argument("--seed", type=int, default=0, help="of the groups of people and the fits (default 0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that extract features (default 1)")
     options = parser.parse_args()
 
-    def trials_of(window_s: float) -> list[Trial]:
-        front_end = FrontEnd("fall31", 50.0, window_s, HOP_S)
-        with open_dataset(options.dataset, options.data) as opened:
-            return extract_trials(opened.iter_recordings(), front_end, n_jobs=options.jobs)
+    with open_dataset(options.dataset, options.data) as opened:
+        recordings = list(opened.iter_recordings())
+
+    def trials_of(window_s: float = WINDOW_S, hop_s: float = HOP_S, feature_set: str = "fall31") -> list[Trial]:
+        n_jobs = options.jobs if feature_set == "fall31" else 1  # a varied one is in this process alone
+        return extract_trials(recordings, FrontEnd(feature_set, 50.0, window_s, hop_s), n_jobs=n_jobs)
 
     def show(title: str, rows: Iterator[str]) -> None:
         print(f"\n| {title} | {' | '.join(FIGURES)} |\n|{'---|' * (1 + len(FIGURES))}", flush=True)
@@ -294,10 +334,23 @@ def main() -> None:
             show("window", measured(trials_of(window_s), variants, options.seed))
     if options.only in (None, "motionless"):
         print("\n| limits | windows | most in one activity | longest, s |\n|---|---|---|---|", flush=True)
-        with open_dataset(options.dataset, options.data) as opened:
-            for row in motionless(opened.iter_recordings(), MOTIONLESS):
-                print(row, flush=True)
-    trials = trials_of(WINDOW_S) if options.only in (None, *tables()) else []
+        for row in motionless(recordings, MOTIONLESS):
+            print(row, flush=True)
+
+    def row_of(key: str, trials: list[Trial]) -> Iterator[str]:
+        return measured(trials, [Variant(key)], options.seed)
+
+    if options.only in (None, "hops"):
+        show("hop", chain.from_iterable(row_of(f"{hop_s:g} s", trials_of(hop_s=hop_s)) for hop_s in HOPS_S))
+    for title, changes in CONSTANTS.items():
+        if options.only in (None, title):
+            made = ((key, trials_of(feature_set=varied(parts, factor))) for key, parts, factor in changes)
+            show(title, chain.from_iterable(row_of(*each) for each in made))
+    trials = trials_of() if options.only in (None, "evidence", *tables()) else []
+    if options.only in (None, "evidence"):
+        print("\n| rank | evidence | inner_auc | inner_sensitivity_at_1pct |\n|---|---|---|---|", flush=True)
+        for row in evidences(trials, options.seed):
+            print(row, flush=True)
     for title, variants in tables().items():
         if options.only in (None, title):
             show(title, measured(trials, variants, options.seed))
