@@ -187,7 +187,7 @@ class DeviceProfile:
     axes maps the device's axes to right-handed x, y, z: each entry is one of x, y, z, -x, -y, -z. *_counts_per_unit:
     raw counts of the sensor for one acc_unit or gyr_unit. stamps: `arrival` moves a message's stamps so that its last
     sample is at its arrival. acc_sign: 1 where an axis that points up reads +1 g at rest, -1 where it reads -1 g (iOS);
-    None: as the format says.
+    None: as the format says. gravity: whether it is in the accelerations; None: it is, where the format leaves no doubt.
     """
 
     acc_unit: str | None = None
@@ -195,7 +195,7 @@ class DeviceProfile:
     acc_counts_per_unit: float | None = None
     gyr_counts_per_unit: float | None = None
     stamps: Literal["message", "arrival"] = "message"
-    gravity: Literal["included", "excluded"] = "included"
+    gravity: Literal["included", "excluded"] | None = None
     axes: tuple[str, str, str] = ("x", "y", "z")
     acc_sign: Literal[1, -1] | None = None
     nominal_rate_hz: float | None = None

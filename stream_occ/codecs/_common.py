@@ -61,6 +61,7 @@ REASONS: dict[str, str] = {
     "unit_unsupported": "a unit that is not known",
     "unit_conflict": "message and profile name different units",
     "gravity_excluded": "the device leaves gravity out of its accelerations",
+    "gravity_unknown": "the app calls accelerations the same with and without gravity, and the profile does not say",
     "sign_unknown": "the sign of accelerations depends on the phone, and the profile does not say it",
     "device_mismatch": "the message names another device than its topic",
     "bad_field": "an optional field of the wrong type",

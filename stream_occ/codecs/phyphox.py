@@ -6,8 +6,10 @@
      "time": {"now": s, "events": [{"event": "START", "experimentTime": s, "systemTime": s since 1970}]}}
 
 Keys are those that the experiment gives its buffers: accX, gyrX, and where gravity is sent apart linX and gravX, each
-with Y, Z and a time in s since START. With `time` (a <send> of that type) stamps are UTC; without it they are the
-experiment's own, for profiles with `stamps: arrival`. Always m/s2 and rad/s. A CSV is of one sensor.
+with Y, Z and a time in s since START. Experiments with and without g both say accX, so the profile must say `gravity`,
+unless linX stands beside it or the buffers are named by phyphox's sensor, accelerometerX. With `time` (a <send> of that
+type) stamps are UTC; without it they are the experiment's own, for profiles with `stamps: arrival`. Always m/s2 and
+rad/s. A CSV is of one sensor, which its columns name, but for those of old versions (`X (m/s^2)`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ from stream_occ.codecs._sensors import exact_rows, whole_or_apart
 from stream_occ.codecs._table import column_names, stamp_cell, table_lines, table_rows, three_columns
 from stream_occ.samples import NS_PER_S, DeviceProfile, IntArray, SampleBlock, Sensor, SensorBlock
 
-_KEY = re.compile(r"(acc|lin(?:_?acc)?|gra(?:v(?:ity)?)?|gyro?)_?(x|y|z|t|time)", re.IGNORECASE)
+_KEY = re.compile(
+    r"(acc(?:elerometer)?|lin(?:_?acc|ear_acceleration)?|gra(?:v(?:ity)?)?|gyro?(?:scope)?)_?(x|y|z|t|time)",
+    re.IGNORECASE,
+)
+_TOTAL_TITLE = "acceleration"  # of columns x, y, z with gravity
 _SENSORS: dict[str, Sensor] = {"ac": "acc", "li": "linear", "gr": "gravity", "gy": "gyr"}
 _HEADER = re.compile(r"(.*)\b([xyz]) \((m/s\^2|m/s²|rad/s)\)", re.IGNORECASE)
 _NAMES: dict[Sensor, str] = {"acc": "acc", "gyr": "gyr", "linear": "lin", "gravity": "grav"}
@@ -43,9 +49,12 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
     if payload.lstrip()[:1] != b"{":
         return _decode_table(payload, device_id, profile)
     message = parse_object(json_text(payload, device_id), device_id, Decimal)
-    columns = _columns(message, device_id)
+    columns, is_total = _columns(message, device_id)
     if not columns:
         _refuse_columns(", ".join(message), device_id)
+    if "acc" in columns and columns.pop("linear", None) is not None:
+        is_total = True
+        columns.pop("gravity", None)
     if "linear" in columns and "gravity" not in columns:
         refuse_without_gravity(device_id, "linear acceleration alone")
     events = _events(message, device_id)
@@ -61,6 +70,8 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
             refuse(device_id, "wrong_shape", f"have as many of x, y, z and time of {sensor}", got, "Send whole buffers")
         if own["t"]:
             check_count(len(own["t"]), device_id)
+            if sensor == "acc" and not is_total:
+                _check_gravity(profile, "accX", device_id)
             t_ns = _since_1970(whole_ns(own["t"], "s", device_id), events, device_id)
             rows = exact_rows(list(zip(own["x"], own["y"], own["z"], strict=True)), sensor, device_id)
             blocks.append(_block(device_id, profile, sensor, t_ns, rows))
@@ -73,7 +84,7 @@ def encode(block: SampleBlock) -> bytes:
     event = f'{{"event":"START","experimentTime":0,"systemTime":{_seconds(start_ns)}}}'
     fields = [f'"time":{{"now":{_seconds(int(block.t_ns.max()))},"events":[{event}]}}']
     stamps = ",".join(_seconds(t_ns) for t_ns in (block.t_ns - start_ns).tolist())
-    for name, values in (("acc", block.acc_ms2), ("gyr", block.gyr_rads)):
+    for name, values in (("accelerometer", block.acc_ms2), ("gyr", block.gyr_rads)):
         fields.append(f'"{name}_time":[{stamps}]')
         fields += [f'"{name}{axis}":{json.dumps(values[:, k].tolist())}' for k, axis in enumerate("XYZ")]
     return f"{{{','.join(fields)}}}".encode()
@@ -92,24 +103,37 @@ def _refuse_columns(got: str, device_id: str) -> NoReturn:
     refuse(device_id, "missing_acc", expected, got or "none", "Name the buffers so in the experiment's <send>")
 
 
-def _columns(message: dict[str, Any], device_id: str) -> dict[Sensor, dict[str, list[Any]]]:
-    """Values by sensor and axis, t for its time; the remote interface wraps each in an object."""
+def _check_gravity(profile: DeviceProfile, name: str, device_id: str) -> None:
+    """Refuses accelerations of which nobody says whether gravity is in them."""
+    if profile.gravity is None:
+        expected = f"say whether gravity is in {name}: the experiments with and without g call it so"
+        remedy = "Set gravity: included in the profile, if |a| at rest is 9.8, or name the buffers accelerometerX"
+        refuse(device_id, "gravity_unknown", expected, "neither in message nor profile", remedy)
+
+
+def _columns(message: dict[str, Any], device_id: str) -> tuple[dict[Sensor, dict[str, list[Any]]], bool]:
+    """Values by sensor and axis, t for its time, and whether acc is named as what has gravity in it.
+
+    The remote interface wraps each buffer in an object.
+    """
     buffers = message.get("buffer", message)
     if not isinstance(buffers, dict):
         refuse(device_id, "bad_field", "have an object in buffer", buffers, "Choose the codec of the device")
     found: dict[Sensor, dict[str, list[Any]]] = {}
+    is_total = False
     for key, value in buffers.items():
         match = _KEY.fullmatch(key)
         if match is None:
             continue
         if isinstance(value, dict):
             value = value.get("buffer")
+        is_total |= match[1].lower() == "accelerometer"
         own = found.setdefault(_SENSORS[match[1][:2].lower()], {})
         axis = match[2][0].lower()
         if axis in own:
             refuse(device_id, "duplicate_key", "have each axis of a sensor once", key, "Send one sensor of a kind")
         own[axis] = value if isinstance(value, list) else [value]
-    return found
+    return found, is_total
 
 
 def _events(message: dict[str, Any], device_id: str) -> list[tuple[int, int]]:
@@ -147,7 +171,9 @@ def _decode_table(payload: bytes, device_id: str, profile: DeviceProfile) -> lis
         got = f"decimal commas, {lines[1]}"
         remedy = "Export from phyphox anew: a spreadsheet rewrote it and lost digits"
         refuse(device_id, "invalid_csv", "have decimal points", got, remedy)
-    sensor, columns = _sensor_columns(names, device_id)
+    sensor, title, columns = _sensor_columns(names, device_id)
+    if sensor == "acc" and title != _TOTAL_TITLE:
+        _check_gravity(profile, names[columns[0]], device_id)
     if sensor == "linear":
         refuse_without_gravity(device_id, "linear acceleration alone")
     rows = table_rows(lines[1:], delimiter, len(names), device_id)
@@ -156,17 +182,17 @@ def _decode_table(payload: bytes, device_id: str, profile: DeviceProfile) -> lis
     return [_block(device_id, profile, sensor, t_ns, three_columns(rows, columns, device_id))]
 
 
-def _sensor_columns(names: list[str], device_id: str) -> tuple[Sensor, list[int]]:
-    """Which sensor the table is of, and its columns of x, y, z."""
+def _sensor_columns(names: list[str], device_id: str) -> tuple[Sensor, str, list[int]]:
+    """Which sensor the table is of, what its columns of x, y, z are called before that, and which they are."""
     found = {i: match for i, name in enumerate(names) if (match := _HEADER.fullmatch(name))}
     if len({(match[1], match[3]) for match in found.values()}) != 1:
         _refuse_columns(", ".join(names), device_id)
     columns = [next((i for i, match in found.items() if match[2].lower() == axis), -1) for axis in "xyz"]
     if -1 in columns:
         _refuse_columns(", ".join(names), device_id)
-    title, unit = next((match[1].lower(), match[3].lower()) for match in found.values())
+    title, unit = next((match[1].strip().lower(), match[3].lower()) for match in found.values())
     if unit == "rad/s":
-        return "gyr", columns
+        return "gyr", title, columns
     if "gravity" in title:
-        return "gravity", columns
-    return "linear" if "linear" in title or "without g" in title else "acc", columns
+        return "gravity", title, columns
+    return "linear" if "linear" in title or "without g" in title else "acc", title, columns

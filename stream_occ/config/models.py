@@ -90,7 +90,7 @@ class ProfileConfig(Section):
     acc_counts_per_unit: float | None = Field(default=None, gt=0, le=1e9)
     gyr_counts_per_unit: float | None = Field(default=None, gt=0, le=1e9)
     stamps: Literal["message", "arrival"] = "message"
-    gravity: Literal["included", "excluded"] = "included"
+    gravity: Literal["included", "excluded"] | None = None
     axes: tuple[Axis, Axis, Axis] = ("x", "y", "z")
     acc_sign: Literal[1, -1] | None = None
     nominal_rate_hz: float | None = Field(default=None, gt=0, le=10_000)

@@ -35,7 +35,7 @@ Target = Callable[[bytes], str]
 
 PROFILES = (
     DeviceProfile(),
-    DeviceProfile("m/s2", "rad/s", acc_sign=1, nominal_rate_hz=104),
+    DeviceProfile("m/s2", "rad/s", gravity="included", acc_sign=1, nominal_rate_hz=104),
     DeviceProfile("g", "deg/s", axes=("-z", "x", "y"), acc_sign=-1),
     DeviceProfile("g", "deg/s", acc_counts_per_unit=16384, gyr_counts_per_unit=131, stamps="arrival"),
 )

@@ -44,6 +44,7 @@ from tests.unit.codec_bench import (
     tracks_of,
 )
 
+WITH_G = DeviceProfile(gravity="included")
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -178,19 +179,19 @@ def test_real_watch_export(shared_data: Path) -> None:
 
 def test_phyphox_stamps_run_from_the_last_start() -> None:
     """1.25 s of the experiment, 0.75 s after START at 0.25 s: second 1.0; both sensors share their stamps."""
-    block = block_of("phyphox", dumps(PHYPHOX))
+    block = block_of("phyphox", dumps(PHYPHOX), WITH_G)
     assert (block.t_ns - T_NS).tolist() == [1_000_000_000, 1_010_000_000]
     assert block.acc_ms2.tolist() == [[0.5, 1, 9.75], [1.5, 2, 9.5]]
     assert block.gyr_rads.tolist() == [[0.25, 0, -1], [0.5, 0, 1]]
     again = {"event": "START", "experimentTime": 1.255, "systemTime": 1_700_000_100}
     message = PHYPHOX | {"time": {"events": [again, *PHYPHOX["time"]["events"]]}}
-    assert (block_of("phyphox", dumps(message)).t_ns - T_NS).tolist() == [1_000_000_000, 100_005_000_000]
+    assert (block_of("phyphox", dumps(message), WITH_G).t_ns - T_NS).tolist() == [1_000_000_000, 100_005_000_000]
 
 
 def test_phyphox_without_time_is_on_the_experiments_clock() -> None:
     """As the remote interface gives it, wrapped in buffers: for profiles with stamps of arrival."""
     message = {"buffer": {k: {"size": 0, "buffer": v} for k, v in PHYPHOX.items() if k != "time"}, "status": {}}
-    assert block_of("phyphox", dumps(message)).t_ns.tolist() == [1_250_000_000, 1_260_000_000]
+    assert block_of("phyphox", dumps(message), WITH_G).t_ns.tolist() == [1_250_000_000, 1_260_000_000]
 
 
 def test_phyphox_sensors_apart_and_gravity_beside() -> None:
@@ -218,7 +219,7 @@ def test_phyphox_sensors_apart_and_gravity_beside() -> None:
 )
 def test_what_is_no_message_of_phyphox_is_refused(change: dict[str, Any], reason: str) -> None:
     """Each by its name."""
-    assert refusal("phyphox", dumps(PHYPHOX | change))[0] == reason
+    assert refusal("phyphox", dumps(PHYPHOX | change), WITH_G)[0] == reason
     missing = {key: value for key, value in PHYPHOX.items() if key != "acc_time"}
     assert refusal("phyphox", dumps(missing))[0] == "stamp_missing"
 
@@ -228,7 +229,7 @@ def test_phyphox_tables_with_every_separator(mark: str) -> None:
     """Relative seconds, exact; the unit of the header tells the sensor."""
     lines = '"Time (s)";"X (m/s^2)";"Y (m/s^2)";"Z (m/s^2)"\n1.565725000E-2;-7.5E-1;4E0;9.5E0\n'
     table = lines.replace(";", mark)
-    track = tracks_of("phyphox", table.encode())["acc"]
+    track = tracks_of("phyphox", table.encode(), WITH_G)["acc"]
     assert track.t_ns.tolist() == [15_657_250]
     assert track.values.tolist() == [[-0.75, 4, 9.5]]
     turning = table.replace("m/s^2", "rad/s").encode()
@@ -241,7 +242,7 @@ def test_real_phyphox_exports(shared_data: Path) -> None:
     parts = []
     for name in ("nina1_Accelerometer_semicolon.csv.gz", "nina1_Gyroscope_semicolon.csv.gz"):
         with gzip.open(folder / name) as file:
-            parts += blocks_of("phyphox", b"".join(file.readlines()[:2001]))
+            parts += blocks_of("phyphox", b"".join(file.readlines()[:2001]), WITH_G)
     state, before, _ = join(JoinState(), parts, JoinSettings())
     assert before == []  # the gyroscope sample that the first one needs might still come
     _, [block], lost = join(state, [SensorBlock("w1", "gyr", np.array([10**11]), np.zeros((1, 3)))], JoinSettings())
@@ -257,6 +258,32 @@ def test_real_phyphox_exports(shared_data: Path) -> None:
         reason, remedy = refusal("phyphox", b"".join(file.readlines()[:50]))
     assert reason == "invalid_csv"
     assert "spreadsheet" in remedy
+
+
+def test_phyphox_says_acc_with_and_without_gravity_so_the_profile_must_say_which() -> None:
+    """Refused with the line to configure, whatever the values are; `excluded` is refused as any such profile."""
+    still = PHYPHOX | {"accX": [0.01, 0], "accY": [0, 0.01], "accZ": [0, -0.01]}
+    for message in (PHYPHOX, still):
+        reason, remedy = refusal("phyphox", dumps(message))
+        assert reason == "gravity_unknown"
+        assert "Set gravity: included in the profile" in remedy
+        assert len(block_of("phyphox", dumps(message), WITH_G)) == 2
+        assert refusal("phyphox", dumps(message), DeviceProfile(gravity="excluded"))[0] == "gravity_excluded"
+
+
+def test_phyphox_names_that_leave_no_doubt_need_no_word_of_the_profile() -> None:
+    """Buffers named by the sensor, linear acceleration beside the total one, and titles of columns."""
+    named = {key.replace("acc", "accelerometer"): value for key, value in PHYPHOX.items()}
+    assert block_of("phyphox", dumps(named)).acc_ms2.tolist() == [[0.5, 1, 9.75], [1.5, 2, 9.5]]
+    linear = {key.replace("acc", "lin"): value for key, value in PHYPHOX.items() if key.startswith("acc")}
+    gravity = {key.replace("acc", "grav"): value for key, value in PHYPHOX.items() if key.startswith("acc")}
+    for beside in (linear, linear | gravity):
+        assert block_of("phyphox", dumps(PHYPHOX | beside)).acc_ms2.tolist() == [[0.5, 1, 9.75], [1.5, 2, 9.5]]
+    table = "Time (s),{0}x (m/s^2),{0}y (m/s^2),{0}z (m/s^2)\n0.5,1,2,9.5\n"
+    assert tracks_of("phyphox", table.format("Acceleration ").encode())["acc"].values.tolist() == [[1, 2, 9.5]]
+    assert refusal("phyphox", table.format("").encode())[0] == "gravity_unknown"
+    assert refusal("phyphox", table.format("Beschleunigung ").encode())[0] == "gravity_unknown"
+    assert refusal("phyphox", table.format("Linear Acceleration ").encode(), WITH_G)[0] == "gravity_excluded"
 
 
 # ---- SenML
@@ -348,7 +375,7 @@ def test_examples_of_the_rfc_resolve_as_it_says(shared_data: Path, name: str) ->
 @pytest.mark.parametrize("codec", sorted(MESSAGES))
 def test_axes_are_turned_in_every_format(codec: str) -> None:
     """axes (y, -x, z) on top of what the format itself does."""
-    told = {"nominal_rate_hz": 100, "acc_sign": 1}
+    told: dict[str, Any] = {"nominal_rate_hz": 100, "acc_sign": 1, "gravity": "included"}
     if codec in ("movesense", "apple-watch", "witmotion"):
         told |= {"acc_unit": "m/s2"}
     if codec in ("movesense", "witmotion"):
