@@ -334,6 +334,9 @@ def main() -> int:
         "memory_mb_an_hour": line._asdict(),
         "memory_mb": [round(f([s.rss_mb for s in samples if s.t_s >= warm_up_s]), 1) for f in (min, max)],
         "cpu_share_of_one_core": round(last.cpu_s / last.t_s, 3),
+        "queue_max": max(s.queue for s in samples),  # what waited takes memory that the process may keep
+        "threads": sorted({s.threads for s in samples if s.t_s >= warm_up_s}),
+        "files": sorted({s.files for s in samples if s.t_s >= warm_up_s}),
         "messages": last.messages,
         "windows": last.windows,
         **said,

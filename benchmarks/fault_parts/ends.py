@@ -29,7 +29,9 @@ PERIOD_S = N_SAMPLES / 50
 FIRST_FALL = 15  # messages before the first device falls
 FALL_MESSAGES = 10
 WINDOW_MESSAGES = 200  # sent beyond what the device was told of
-RESEND_S = 3.0  # without back-off: more is sent twice than a device should, and more can be taken twice
+# Told nothing new a device sends again after so long, at first and at most. Without back-off what is sent twice fills
+# the broker's queue faster than a busy machine empties it, and the new is never reached.
+RESEND_S, MAX_RESEND_S = 3.0, 12.0
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Device:
     told: int = -1
     next_seq: int = 0
     progress_s: float = 0.0
+    resend_s: float = RESEND_S
     n_sent: int = 0
 
 
@@ -55,7 +58,7 @@ def run_sender(port: int, folder: Path, n_devices: int, fall_spacing: float, *, 
     def told(_c: Any, _u: Any, message: paho.MQTTMessage) -> None:
         device, content = devices[message.topic.split("/")[1]], json.loads(message.payload)
         if content["seq"] > device.told:
-            device.told, device.progress_s = content["seq"], time.monotonic()
+            device.told, device.progress_s, device.resend_s = content["seq"], time.monotonic(), RESEND_S
 
     client.on_message = told
     client.on_connect = lambda c, *_: c.subscribe("stream_occ/+/received_up_to", 0)
@@ -68,8 +71,9 @@ def run_sender(port: int, folder: Path, n_devices: int, fall_spacing: float, *, 
             is_over = (folder / "stop").exists()
         for device in devices.values() if client.is_connected() else ():
             now_s = time.monotonic()
-            if device.told < device.next_seq - 1 and now_s - device.progress_s > RESEND_S:
+            if device.told < device.next_seq - 1 and now_s - device.progress_s > device.resend_s:
                 device.next_seq, device.progress_s = device.told + 1, now_s
+                device.resend_s = min(2 * device.resend_s, MAX_RESEND_S)
             device.next_seq = max(device.next_seq, device.told + 1)
             while device.next_seq < min(n_due, device.told + 1 + WINDOW_MESSAGES):
                 seq = device.next_seq
