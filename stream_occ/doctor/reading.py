@@ -6,11 +6,14 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from stream_occ.codecs import Codec, codec_names, load_codec
+from stream_occ.doctor.signals import GAP_S
 from stream_occ.errors import PayloadError
 from stream_occ.intake import at_arrival
 from stream_occ.joining import JoinSettings, JoinState, join
-from stream_occ.samples import DeviceProfile, SampleBlock, SensorBlock
+from stream_occ.samples import DeviceProfile, IntArray, SampleBlock, Sensor, SensorBlock
 
 PROBED = 24  # messages that a codec is tried on
 PROBED_BYTES = 1024 * 1024  # of all of them together, as far as more than one is there
@@ -20,7 +23,7 @@ ASSUMED_RATE_HZ = 50.0  # until it is counted
 RAW_SCALE = 10_000.0
 _RAW_ACC = {"acc_unit": "m/s2", "acc_counts_per_unit": RAW_SCALE}
 _RAW_GYR = {"gyr_unit": "rad/s", "gyr_counts_per_unit": RAW_SCALE}
-_JOIN = JoinSettings(max_skew_s=5.0, gap_s=1.0)
+LONGEST_SKEW_S = 10.0  # that a configuration may have
 # What says that a payload is not of this codec at all.
 _FOREIGN = frozenset({"invalid_utf8", "invalid_json", "invalid_csv", "invalid_binary", "empty", "payload_too_large"})
 
@@ -48,14 +51,34 @@ class Trial:
         return self.n_read == 0 and (set(self.reasons) <= _FOREIGN or self.is_json_as_table)
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A topic's messages with their arrival in ns, and what reads them."""
+
+    kept: Sequence[tuple[bytes, int]]
+    codec: Codec
+    profile: DeviceProfile
+
+
 @dataclass(slots=True)
 class Samples:
-    """Samples of one device, and its messages' arrival against their last stamp. sensors: what came apart."""
+    """Samples of one device in the order in which the service would have them, and what its messages said.
+
+    skew_ns: arrival against a message's last stamp; apart: stamps of the sensors that came on stamps of their own;
+    n_given_up: of samples that found no partner.
+    """
 
     blocks: list[SampleBlock] = field(default_factory=list)
     skew_ns: list[int] = field(default_factory=list)
-    sensors: set[str] = field(default_factory=set)
+    apart: dict[Sensor, list[IntArray]] = field(default_factory=dict)
     n_refused: Counter[str] = field(default_factory=Counter)
+    n_given_up: int = 0
+
+    @property
+    def t_ns(self) -> IntArray:
+        """Stamps of the samples; where none is whole, of the first sensor that came."""
+        found = [block.t_ns for block in self.blocks] or next(iter(self.apart.values()), [])
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
 def usable_codecs() -> tuple[dict[str, Codec], list[str]]:
@@ -107,6 +130,8 @@ def _said_more(trial: Trial) -> list[DeviceProfile]:
         found.append(replace(profile, stamps="arrival"))
     if profile.acc_sign is None and "sign_unknown" in reasons:
         found.append(replace(profile, acc_sign=1))
+    if profile.gravity is None and "gravity_unknown" in reasons:
+        found.append(replace(profile, gravity="included"))
     if profile.nominal_rate_hz is None and "rate_invalid" in reasons:
         found.append(replace(profile, nominal_rate_hz=ASSUMED_RATE_HZ))
     if {"units_unknown", "value_out_of_range"} & reasons.keys():
@@ -151,22 +176,26 @@ def _decoded(
         return (), "internal_error", type(error).__name__
 
 
-def read(kept: Sequence[tuple[bytes, int]], codec: Codec, profile: DeviceProfile) -> Samples:
-    """Samples of one device's messages in order of arrival, sensors joined."""
-    found, state = Samples(), JoinState()
-    for payload, arrived_ns in kept:
-        blocks, reason, _ = _decoded(codec, payload, "device", profile)
+def read(sources: Sequence[Source], *, max_skew_s: float = LONGEST_SKEW_S) -> Samples:
+    """Samples of one device's messages, of all its topics in order of arrival; sensors joined as in `Intake`."""
+    found, state, settings = Samples(), JoinState(), JoinSettings(max_skew_s=max_skew_s, gap_s=GAP_S)
+    messages = [(arrived_ns, payload, source) for source in sources for payload, arrived_ns in source.kept]
+    for arrived_ns, payload, source in sorted(messages, key=lambda message: message[0]):
+        blocks, reason, _ = _decoded(source.codec, payload, "device", source.profile)
         if reason is not None:
             found.n_refused[reason] += 1
             continue
-        if profile.stamps == "arrival":
+        if source.profile.stamps == "arrival":
             blocks = at_arrival(blocks, arrived_ns)
         if not blocks:
             continue
         found.skew_ns.append(arrived_ns - max(int(block.t_ns.max()) for block in blocks))
         whole = [block for block in blocks if isinstance(block, SampleBlock)]
-        found.sensors |= {block.sensor for block in blocks if isinstance(block, SensorBlock)}
+        for block in blocks:
+            if isinstance(block, SensorBlock):
+                found.apart.setdefault(block.sensor, []).append(block.t_ns)
         if len(whole) < len(blocks):
-            state, whole, _ = join(state, blocks, _JOIN)
+            state, whole, lost = join(state, blocks, settings)
+            found.n_given_up += lost.total()
         found.blocks += whole
     return found

@@ -9,7 +9,16 @@ from typing import Literal
 import numpy as np
 
 from stream_occ.quality import rest_fault, rest_magnitude_ms2
-from stream_occ.samples import DEG_TO_RAD, GYR_UNITS, NS_PER_S, BoolArray, FloatArray, IntArray
+from stream_occ.samples import (
+    ACC_UNITS,
+    DEG_TO_RAD,
+    GYR_UNITS,
+    NS_PER_S,
+    STANDARD_GRAVITY_MS2,
+    BoolArray,
+    FloatArray,
+    IntArray,
+)
 
 # Counts of g of common sensors at their ranges, and of deg/s: MPU-6050, MPU-9250, ICM-20948, BMI160, LSM6DS3.
 ACC_COUNTS = (16384.0, 8192.0, 4096.0, 2048.0)
@@ -21,6 +30,12 @@ _TURN_S = 0.1
 _MIN_TURNS = 40
 _MIN_CORRELATION = 0.7
 _MAX_RADS = 40.0  # beyond 2000 deg/s
+_MAX_DEGS = 4500.0  # of the widest range there is
+# What lies still reads its offset: 0.3 rad/s would be 17 deg/s, and cheap gyroscopes are off by 1, the worst by 10.
+_MAX_REST_RADS = 0.3
+_MAX_REST_DEGS = 20.0
+_STILL_AXIS = 0.01
+_LEAST_COUNTS = 100.0  # of g: no sensor counts coarser
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +53,26 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class AccFinding:
-    """unit and counts_per_unit that make |a| at rest gravity, None where nothing does. rest: |a| at rest, as sent."""
+    """unit and counts_per_unit that bring |a| nearest to gravity, None where that takes a scale of its own.
+
+    rest: |a| at rest, as sent; moving: its median; is_near: to 12 % at rest, so the unit is no guess; fault: of m/s2.
+    """
 
     unit: str | None
     counts_per_unit: float | None
     rest: float | None
     moving: float
+    is_near: bool
     fault: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class GyrFinding:
-    """unit and counts_per_unit. why: what says so; `nothing` where it is a guess."""
+    """unit and counts_per_unit, None where nothing tells. why: what says so."""
 
-    unit: str
+    unit: str | None
     counts_per_unit: float | None
-    why: Literal["turns", "size", "nothing"]
+    why: Literal["turns", "rest", "size", "nothing"]
     is_mirrored: bool = False
 
 
@@ -88,16 +107,19 @@ def acc_finding(acc: FloatArray, rate_hz: float | None) -> AccFinding:
             rest = float(np.nanmedian(magnitudes))
     magnitude = moving if rest is None else rest
     fault = rest_fault(magnitude)
-    if fault is None:
-        return AccFinding("m/s2", None, rest, moving, None)
-    if fault in ("acc_unit_g_as_ms2", "acc_unit_mg_as_ms2"):
-        return AccFinding("g" if "_g_" in fault else "mg", None, rest, moving, fault)
-    counts = next((one for one in ACC_COUNTS if abs(magnitude / one - 1) <= _NEAR), None)
-    return AccFinding("g" if counts else None, counts, rest, moving, fault)
+    if fault == "gravity_missing" and rest is not None:
+        return AccFinding("m/s2", None, rest, moving, False, fault)
+    counted: list[tuple[str, float | None, float]] = [("g", counts, counts) for counts in ACC_COUNTS]
+    known = [(unit, None, STANDARD_GRAVITY_MS2 / si) for unit, si in ACC_UNITS.items()]
+    unit, counts, gravity = min([*known, *counted], key=lambda one: abs(np.log(max(magnitude, 1e-9) / one[2])))
+    is_near = abs(magnitude / gravity - 1) <= _NEAR
+    if rest is not None and not is_near and magnitude >= _LEAST_COUNTS:
+        return AccFinding(None, None, rest, moving, False, fault)
+    return AccFinding(unit, counts, rest, moving, is_near and rest is not None, fault)
 
 
-def gyr_finding(t_ns: IntArray, acc: FloatArray, gyr: FloatArray, acc_unit: str, gravity: float) -> GyrFinding:
-    """The unit in which rotations turn gravity as the accelerometer sees it turn; else by size; else a guess.
+def gyr_finding(t_ns: IntArray, acc: FloatArray, gyr: FloatArray, gravity: float) -> GyrFinding:
+    """The unit in which rotations turn gravity as the accelerometer sees it turn; else what rest and size leave.
 
     gravity: |a| at rest, as sent.
     """
@@ -107,9 +129,27 @@ def gyr_finding(t_ns: IntArray, acc: FloatArray, gyr: FloatArray, acc_unit: str,
         counted = [("deg/s", counts, DEG_TO_RAD / counts) for counts in GYR_COUNTS]
         unit, counts, _ = min([*names, *counted], key=lambda entry: abs(np.log(abs(factor) / entry[2])))
         return GyrFinding(unit, counts, "turns", is_mirrored=correlation < 0)
+    if (gyr == np.rint(gyr)).all() or np.abs(gyr).max() > _MAX_DEGS:  # counts, mdeg/s, or nothing at all
+        return GyrFinding(None, None, "nothing")
+    rest = still_turning(t_ns, acc, gyr, gravity)
+    if rest is not None and _MAX_REST_RADS < rest < _MAX_REST_DEGS:
+        return GyrFinding("deg/s", None, "rest")
     if np.abs(gyr).max() > _MAX_RADS:
         return GyrFinding("deg/s", None, "size")
-    return GyrFinding("rad/s" if acc_unit == "m/s2" else "deg/s", None, "nothing")
+    return GyrFinding(None, None, "nothing")
+
+
+def still_turning(t_ns: IntArray, acc: FloatArray, gyr: FloatArray, gravity: float) -> float | None:
+    """|mean w| in the second in which least turned of those in which no axis of acc moved; None without one."""
+    span_s = float(t_ns[-1] - t_ns[0]) / NS_PER_S
+    m = max(8, round((len(t_ns) - 1) / span_s)) if span_s > 0 else len(t_ns) + 1
+    n = len(acc) // m
+    seconds = acc[: n * m].reshape(n, m, 3)
+    is_still = (seconds.std(axis=1) < _STILL_AXIS * gravity).all(axis=1)
+    if not is_still.any():
+        return None
+    turned = gyr[: n * m].reshape(n, m, 3).mean(axis=1)[is_still]
+    return float(np.sqrt((turned * turned).sum(axis=1)).min())
 
 
 def turn_factor(t_ns: IntArray, acc: FloatArray, gyr: FloatArray, gravity: float) -> tuple[float | None, float]:

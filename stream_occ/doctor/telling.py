@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from stream_occ.config import Config, MqttConfig
-from stream_occ.doctor.advice import Diagnosis, Finding, Question
+from stream_occ.doctor.findings import Diagnosis, Finding, Question
 
 
 def report(diagnosis: Diagnosis) -> str:
@@ -40,12 +40,17 @@ def _lines(finding: Finding) -> list[str]:
         return lines + [_question(question) for question in finding.questions]
     lines.append(f"  codec {finding.codec or 'none'}: {finding.n_read} messages read{_refused(finding)}")
     lines += [f"  {text}" for text in finding.units]
-    lines.append(f"  gravity: {finding.gravity}")
+    if finding.gravity:
+        lines.append(f"  gravity: {finding.gravity}")
     times = finding.timing
     if times.rate_hz is not None and times.jitter_ms is not None:
         rate = f"{times.rate_hz:.1f} Hz, jitter {times.jitter_ms:.2g} ms"
         lines.append(f"  rate: {rate}, {times.n_gaps} gaps, {times.n_doubled} doubled stamps of {times.n_samples}")
     lines.append(f"  stamps: {finding.stamps}")
+    if finding.order:
+        lines.append(f"  order: {finding.order}")
+    if finding.joined_with:
+        lines.append(f"  joined with {', '.join(finding.joined_with)}: a sensor each")
     if finding.device is not None:
         lines.append(f"  device: {finding.device} of {finding.pattern}")
     return lines + [_question(question) for question in finding.questions]
@@ -73,10 +78,15 @@ def configuration(diagnosis: Diagnosis, config: Config, *, has_file: bool) -> st
         questions: list[Question] = entry["questions"]
         lines.append(f"  - pattern: {_quoted(entry['pattern'])}{_mark(questions, 'pattern')}")
         lines.append(f"    codec: {entry['codec']}{_mark(questions, 'codec')}")
+        unknown = [key for key in ("gyr_unit",) if key not in entry["profile"] and _mark(questions, key)]
         if entry["profile"]:
             lines.append("    profile:")
         for key, value in entry["profile"].items():
             lines.append(f"      {key}: {value}{_mark(questions, key)}")
+        lines += [f"      # {key}: {_mark(questions, key).lstrip()}" for key in unknown]
+    if diagnosis.stream:
+        lines.append("stream:")
+    lines += [f"  {key}: {setting.value:g}  # {setting.why}" for key, setting in diagnosis.stream.items()]
     return "\n".join(lines) + "\n"
 
 
