@@ -154,6 +154,7 @@ class Intake:
             record.has_lost |= reason == "not_finite"
             return self._refuse(reason, message, record, now_s, detail, device_id=device_id)
         record.profile = entry.profile
+        self._count_partial(record, blocks, now_s)
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
@@ -241,6 +242,14 @@ class Intake:
         if n_missing:
             record.fault_seen_s["missing"] = now_s
         return verdict == "taken"
+
+    def _count_partial(self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float) -> None:
+        """Records that a codec left out of a message whose others are good."""
+        n = sum(block.n_partial for block in blocks if isinstance(block, SampleBlock))
+        if n:
+            record.refused["partial_record"] += n
+            self.refused["partial_record"] += n
+            record.fault_seen_s["partial_record"] = now_s
 
     def _join(
         self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float

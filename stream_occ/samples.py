@@ -33,7 +33,8 @@ class SampleBlock:
     t_ns: int64 (n,), UTC epoch or device time; acc_ms2: float64 (n, 3) with gravity; gyr_rads: float64 (n, 3).
     All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
     the message, where its device numbers them. full_scale: (acc, gyr) from which a value is cut off, m/s2 and rad/s,
-    inf where nobody knows.
+    inf where nobody knows. lost_t_ns: int64 (k,), stamps of the first samples after what could not be believed.
+    n_partial: records of the message that lack values and were left out.
     """
 
     device_id: str
@@ -42,6 +43,8 @@ class SampleBlock:
     gyr_rads: FloatArray
     number: tuple[int | str, int] | None = None
     full_scale: tuple[float, float] = (np.inf, np.inf)
+    lost_t_ns: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    n_partial: int = 0
 
     def __len__(self) -> int:
         return int(self.t_ns.shape[0])
@@ -61,6 +64,7 @@ def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
             np.concatenate([block.acc_ms2 for block in own]),
             np.concatenate([block.gyr_rads for block in own]),
             full_scale=own[-1].full_scale,
+            lost_t_ns=np.concatenate([block.lost_t_ns for block in own]),
         )
         for device_id, own in by_device.items()
     ]
@@ -187,7 +191,7 @@ class DeviceProfile:
     axes maps the device's axes to right-handed x, y, z: each entry is one of x, y, z, -x, -y, -z. *_counts_per_unit:
     raw counts of the sensor for one acc_unit or gyr_unit. stamps: `arrival` moves a message's stamps so that its last
     sample is at its arrival. acc_sign: 1 where an axis that points up reads +1 g at rest, -1 where it reads -1 g (iOS);
-    None: as the format says. gravity: whether it is in the accelerations; None: it is, where the format leaves no doubt.
+    None: as the format says. gravity: whether accelerations hold it; None: they do, where the format leaves no doubt.
     """
 
     acc_unit: str | None = None

@@ -52,6 +52,7 @@ REASONS: dict[str, str] = {
     "missing_gyro": "no gyroscope values",
     "wrong_shape": "not three values a sample, or not as many rows as stamps",
     "not_a_number": "a text, a truth value, null or an object in place of a number",
+    "partial_record": "one record of several lacks a value, or has something else in its place; the others are taken",
     "not_finite": "NaN or infinity",
     "value_out_of_range": "an acceleration or rotation that no wearable sensor can give",
     "stamp_missing": "no stamp, or more than one kind of stamp",

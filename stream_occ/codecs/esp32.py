@@ -7,6 +7,7 @@ the profile to say (acc_unit, acc_counts_per_unit, stamps: arrival, ...), and re
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from stream_occ.codecs._common import check_count, number_rows, refuse, to_block, whole_ns
 from stream_occ.codecs._json_text import json_text, parse_object
+from stream_occ.errors import PayloadError
 from stream_occ.samples import DeviceProfile, FloatArray, SampleBlock
 
 # Stems of the keys before X, Y, Z (in the same case) and the unit where the key itself says it.
@@ -34,6 +36,9 @@ _SPELLINGS = {
     }
     for sensor, stems in _STEMS.items()
 }
+_Triple = tuple[list[Any], Any]
+"""x, y, z of a sensor, and its unit where the message says it."""
+_PARTIAL = frozenset({"missing_acc", "missing_gyro", "wrong_shape", "not_a_number"})
 _NAMED = {"acceleration": "acc", "angular_velocity": "gyr"}
 _UNITS = {"m/s^2": "m/s2", "m/s²": "m/s2", "°/s": "deg/s"}
 # An instant of the years 2001 to 2286 is told from its size: these ranges lie a factor of 100 apart.
@@ -47,16 +52,17 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
     message = parse_object(json_text(payload, device_id), device_id, Decimal)
     records = _records(message, device_id)
     check_count(len(records), device_id)
-    acc, acc_unit = _rows("acc", records, device_id)
-    gyr, gyr_unit = _rows("gyr", records, device_id)
-    stamps = [record.get("timestamp") for record in records]
-    if profile.stamps == "arrival" and len(records) == 1:
+    whole, n_partial = _whole(records, device_id)
+    acc, acc_unit = _rows("acc", [acc for acc, _, _ in whole], device_id)
+    gyr, gyr_unit = _rows("gyr", [gyr for _, gyr, _ in whole], device_id)
+    stamps = [stamp for _, _, stamp in whole]
+    if profile.stamps == "arrival" and len(whole) == 1:
         t_ns = np.zeros(1, dtype=np.int64)
     else:
         t_ns = np.array([_stamp_ns(stamp, device_id) for stamp in stamps], dtype=np.int64)
     if acc_unit is None:
         _check_counts(acc, profile, device_id)
-    return [to_block(device_id, profile, t_ns, acc, gyr, (acc_unit, gyr_unit))]
+    return [replace(to_block(device_id, profile, t_ns, acc, gyr, (acc_unit, gyr_unit)), n_partial=n_partial)]
 
 
 def _records(message: dict[str, Any], device_id: str) -> list[dict[str, Any]]:
@@ -84,9 +90,26 @@ def _records(message: dict[str, Any], device_id: str) -> list[dict[str, Any]]:
     return [record]
 
 
-def _rows(sensor: str, records: list[dict[str, Any]], device_id: str) -> tuple[FloatArray, Any]:
+def _whole(records: list[dict[str, Any]], device_id: str) -> tuple[list[tuple[_Triple, _Triple, Any]], int]:
+    """acc, gyr and stamp of the records that have all six numbers, and how many have not; refuses where none has."""
+    whole: list[tuple[_Triple, _Triple, Any]] = []
+    first: PayloadError | None = None
+    for record in records:
+        try:
+            acc, gyr = _triple("acc", record, device_id), _triple("gyr", record, device_id)
+        except PayloadError as error:
+            if error.reason not in _PARTIAL:
+                raise
+            first = first or error
+        else:
+            whole.append((acc, gyr, record.get("timestamp")))
+    if first is not None and not whole:
+        raise first
+    return whole, len(records) - len(whole)
+
+
+def _rows(sensor: str, found: list[_Triple], device_id: str) -> tuple[FloatArray, Any]:
     """Values (n, 3) as they came, and the unit that the message says, or None."""
-    found = [_triple(sensor, record, device_id) for record in records]
     units = {str(unit) for _, unit in found}
     if len(units) > 1:
         got = " and ".join(sorted(units))
@@ -95,10 +118,16 @@ def _rows(sensor: str, records: list[dict[str, Any]], device_id: str) -> tuple[F
     return number_rows(rows, sensor, len(rows), device_id), found[0][1]
 
 
-def _triple(sensor: str, record: dict[str, Any], device_id: str) -> tuple[list[Any], Any]:
-    if isinstance(record.get(sensor), tuple):
-        values, unit = record[sensor]
-        return values, unit
+def _triple(sensor: str, record: dict[str, Any], device_id: str) -> _Triple:
+    values, unit = record[sensor] if isinstance(record.get(sensor), tuple) else _spelled(sensor, record, device_id)
+    odd = [value for value in values if type(value) not in (int, Decimal)]
+    if odd:
+        refuse(device_id, "not_a_number", f"have numbers in {sensor}", odd[0], "Send plain JSON numbers")
+    return values, unit
+
+
+def _spelled(sensor: str, record: dict[str, Any], device_id: str) -> _Triple:
+    """Values of a sensor under whatever keys, and the unit that these say."""
     found = [(keys, unit) for keys, unit in _SPELLINGS[sensor].items() if any(key in record for key in keys)]
     if len(found) > 1:
         got = " and ".join(keys[0] for keys, _ in found)

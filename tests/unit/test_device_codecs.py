@@ -397,7 +397,8 @@ def bike(*records: dict[str, Any]) -> bytes:
     return json.dumps({"attributes": {"channel": "imu"}, "data": list(records)}).encode()
 
 
-AXES_4 = {"acc_x_mps2": 0.5, "acc_y_mps2": 0, "acc_z_mps2": 9.5, "gyr_x_deg": 0, "gyr_y_deg": 180, "gyr_z_deg": 0}
+GYR_4 = {"gyr_x_deg": 0, "gyr_y_deg": 180, "gyr_z_deg": 0}
+AXES_4 = {"acc_x_mps2": 0.5, "acc_y_mps2": 0, "acc_z_mps2": 9.5, **GYR_4}
 
 
 def test_units_in_keys_and_stamps_in_milliseconds_need_no_profile() -> None:
@@ -439,7 +440,7 @@ def huge_stamp() -> bytes:
         (b'{"Ax":0,"Ay":1e400,"Az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "not_finite", "broken"),
         (bike({"timestamp": 1570338716.748, "acc_x_mps2": 0.5}), DECLARED, "wrong_shape", "all three"),
         (bike({"timestamp": 1570338716.748, "gyr_z_deg": 0.5}), DECLARED, "missing_acc", "both"),
-        (bike(AXES_4, {"acc_x_g": 0, "acc_y_g": 0, "acc_z_g": 1}), DECLARED, "unit_conflict", "sender"),
+        (bike(AXES_4, {**GYR_4, "acc_x_g": 0, "acc_y_g": 0, "acc_z_g": 1}), DECLARED, "unit_conflict", "sender"),
         (bike(AXES_4), DeviceProfile("g", stamps="arrival"), "unit_conflict", "acc_unit"),
         (bike(), DECLARED, "no_samples", "empty"),
         (b'{"data": 3}', DECLARED, "wrong_shape", "documented"),
@@ -452,6 +453,28 @@ def test_what_a_sketch_leaves_open_is_refused_with_what_to_do(
     """Ambiguous messages name the line of the profile; partial records and mixed spellings are never filled in."""
     assert reason_of("esp32", payload, profile) == reason
     assert remedy in message_of("esp32", payload, profile)
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        *({"acc_x_mps2": 0.5}, {"gyr_z_deg": 0.5}, {}, {key: AXES_4[key] for key in AXES_4 if key.startswith("acc")}),
+        *({**AXES_4, "acc_x_mps2": None}, {**AXES_4, "gyr_x_deg": "nan"}, {**AXES_4, "gyr_x_deg": True}),
+    ],
+)
+def test_partial_record_costs_itself_alone_and_is_counted(partial: dict[str, Any]) -> None:
+    """Of three records the middle one lacks a value, or has something else in its place: two samples, one refusal."""
+    t_s = 1_700_000_000
+    payload = bike(*({"timestamp": t_s + k / 50, **axes} for k, axes in enumerate((AXES_4, partial, AXES_4))))
+    config = Config.model_validate_json('{"inputs": [{"pattern": "imu/{device}", "codec": "esp32"}]}')
+    intake = Intake(config, Topics("stream_occ", "edge"))
+    message = Received.of("imu/w1", payload, is_retained=False, arrived_s=0.0, max_bytes=10**6)
+    for n in (1, 2):
+        [block] = intake.accept(message, now_ns=(t_s + 1) * 10**9, now_s=0.0)
+        assert (block.t_ns - t_s * 10**9).tolist() == [0, 40_000_000]
+        np.testing.assert_allclose(block.gyr_rads, [[0, math.pi, 0]] * 2)
+        assert intake.refused == intake.devices["w1"].refused == {"partial_record": n}
+    assert intake.devices["w1"].fault_seen_s == {"partial_record": 0.0}
 
 
 # ---- sparkplug_b
