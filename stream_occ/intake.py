@@ -22,7 +22,7 @@ from stream_occ.drift import DriftWatch
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.joining import JoinSettings, JoinState, join
-from stream_occ.numbering import Number, Numbering
+from stream_occ.numbering import Number, Numbering, is_boot, is_seq
 from stream_occ.quality import epoch_mistake
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
 from stream_occ.topics import Topics, is_device_id
@@ -138,6 +138,8 @@ class Intake:
                 reason, detail = self._check_stamps(blocks, now_ns)
                 if any(block.device_id != device_id for block in blocks):
                     reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
+                if not all(_has_sound_number(block) for block in blocks):
+                    reason, detail, blocks = "bad_field", "the codec made a number that is none", []
             except PayloadError as error:
                 mistake = None if error.t_ns is None else epoch_mistake(error.t_ns, now_ns)
                 reason, detail = _epoch_unit(mistake) if mistake else (error.reason, error.without_got)
@@ -341,6 +343,11 @@ class Intake:
         if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             told = {"reason": reason} if device_id is None else {"reason": reason, "device": device_id}
             log.warning("refused (%s) %.100r, %d so far%s", reason, topic, n, detail and f": {detail}", extra=told)
+
+
+def _has_sound_number(block: SampleBlock | SensorBlock) -> bool:
+    number = block.number if isinstance(block, SampleBlock) else None
+    return number is None or (is_boot(number[0]) and is_seq(number[1]))
 
 
 def _epoch_unit(mistake: str) -> tuple[str, str]:

@@ -10,11 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+MAX_SEQ = 2**63 - 1
+MIN_BOOT, MAX_BOOT = -(2**63), 2**64 - 1  # whatever a device has as 64 random bits
+MAX_BOOT_CHARACTERS = 64
 PATIENCE_S = 15.0  # several times the 3 s after which a device sends again
 HEARD_S = 3.0  # of a longer silence no more counts: a device that is away cannot send again
 
 Number = tuple[int | str, int]
 """boot, different from start to start of the device, and seq, from 0."""
+
+
+def is_boot(boot: object) -> bool:
+    """True for an integer of 64 bits or a short text that UTF-8 can hold.
+
+    >>> is_boot("7f3a"), is_boot(2**64 - 1), is_boot(2**64), is_boot(True), is_boot("x" * 65), is_boot("\\ud800")
+    (True, True, False, False, False, False)
+    """
+    if type(boot) is str:
+        return len(boot) <= MAX_BOOT_CHARACTERS and not any("\ud800" <= character <= "\udfff" for character in boot)
+    return type(boot) is int and MIN_BOOT <= boot <= MAX_BOOT
+
+
+def is_seq(seq: object) -> bool:
+    """True for a whole number from 0 to MAX_SEQ."""
+    return type(seq) is int and 0 <= seq <= MAX_SEQ
 
 
 @dataclass(slots=True)

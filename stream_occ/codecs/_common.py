@@ -65,7 +65,7 @@ REASONS: dict[str, str] = {
     "gravity_unknown": "the app calls accelerations the same with and without gravity, and the profile does not say",
     "sign_unknown": "the sign of accelerations depends on the phone, and the profile does not say it",
     "device_mismatch": "the message names another device than its topic",
-    "bad_field": "an optional field of the wrong type",
+    "bad_field": "an optional field of the wrong type or out of its bounds, or a text that UTF-8 cannot hold",
 }
 
 

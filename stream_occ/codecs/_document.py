@@ -17,6 +17,7 @@ from stream_occ.codecs._common import (
     to_block,
     whole_ns,
 )
+from stream_occ.numbering import MAX_BOOT_CHARACTERS, is_boot, is_seq
 from stream_occ.samples import DeviceProfile, IntArray, SampleBlock
 
 _STAMP_KEYS = tuple((f"{stem}_{unit}", unit) for stem in ("t", "t0") for unit in STAMP_SCALES)
@@ -72,11 +73,12 @@ def _check_optional(message: dict[str, Any], device_id: str) -> None:
     if (device := message.get("device")) is not None and device != device_id:
         refuse(device_id, "device_mismatch", "name the device of its topic", device, "Correct the topic or the field")
     seq = message.get("seq")
-    if seq is not None and (type(seq) is not int or seq < 0):
-        refuse(device_id, "bad_field", "have a whole number from 0 in seq", seq, "Number the messages from 0")
+    if seq is not None and not is_seq(seq):
+        refuse(device_id, "bad_field", "have a whole number from 0 to 2^63 - 1 in seq", seq, "Number messages from 0")
     boot = message.get("boot")
-    if boot is not None and type(boot) not in (int, str):
-        refuse(device_id, "bad_field", "have an integer or a text in boot", boot, "Send one identifier a boot")
+    if boot is not None and not is_boot(boot):
+        expected = f"have an integer of 64 bits or a text of at most {MAX_BOOT_CHARACTERS} characters in boot"
+        refuse(device_id, "bad_field", expected, boot, "Send one short identifier a boot")
 
 
 def _stamp_key(message: dict[str, Any], device_id: str) -> tuple[str, str]:

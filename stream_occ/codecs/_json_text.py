@@ -1,4 +1,4 @@
-"""JSON of untrusted devices: text, not deep, one object, every key once, no NaN."""
+"""JSON of untrusted devices: text, not deep, one object, every key once, no NaN, no half characters."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from stream_occ.errors import PayloadError
 # A text that never ends matches too, up to the end: else the search would begin anew at each quote in it, which takes
 # time that grows with the square of the payload.
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def json_text(payload: bytes, device_id: str) -> str:
@@ -48,11 +50,22 @@ def parse_json(text: str, device_id: str, parse_float: type[float] | type[Decima
         refuse(device_id, "not_finite", "have finite numbers", name, "Leave broken samples out")
 
     try:
-        return json.loads(text, parse_float=parse_float, parse_constant=constant, object_pairs_hook=pairs)
+        found = json.loads(text, parse_float=parse_float, parse_constant=constant, object_pairs_hook=pairs)
     except PayloadError:
         raise
     except (ValueError, RecursionError, ArithmeticError) as error:
         refuse(device_id, "invalid_json", "be JSON", str(error)[:60], "Choose the codec of the device")
+    if _SURROGATE.search(text):
+        _check_characters(found, device_id)
+    return found
+
+
+def _check_characters(found: Any, device_id: str) -> None:
+    """Refuses texts with half a character in them, as `\\ud800` alone is: nothing could publish or log them."""
+    try:
+        json.dumps(found, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, ValueError):  # the latter: an integer of thousands of digits beside
+        refuse(device_id, "bad_field", "have whole characters in texts", "half a surrogate pair", "Send UTF-8")
 
 
 def _check_depth(payload: bytes, device_id: str) -> None:

@@ -25,6 +25,7 @@ from stream_occ.datasets import load_table, open_dataset
 from stream_occ.errors import ConfigError, DataError, ModelError, PayloadError
 from stream_occ.messages import COMMAND_REASONS, SERVICE_REASONS
 from stream_occ.samples import DeviceProfile
+from stream_occ.service import NUMBERED_SAVE_S
 from stream_occ.showing import read_alert, read_waveform
 from stream_occ.training.config import load_training_config
 from tests.fake_model import SELF_TEST_SCORES, SELF_TEST_X, register
@@ -180,6 +181,9 @@ class Messages:
         before, n_before = bench.service.intake.refused.copy(), self._n_results()
         bench.deliver(topic, payload)
         bench.run(0.01)
+        if any(record.numbering.is_due for record in bench.service.intake.devices.values()):
+            bench.run(NUMBERED_SAVE_S)  # past a save: whoever numbers is told
+            assert not any(record.numbering.is_due for record in bench.service.intake.devices.values())
         bench.link.sent.clear()
         refused = bench.service.intake.refused - before
         assert set(refused) <= {*REASONS, *SERVICE_REASONS, *COMMAND_REASONS} - {"internal_error"}, refused

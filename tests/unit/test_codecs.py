@@ -114,6 +114,13 @@ def test_stamps_are_read_without_losing_a_nanosecond(text: str, t_ns: int) -> No
         (sample(device="w2"), "device_mismatch"),
         (sample(seq=-1), "bad_field"),
         (sample(seq=1.5), "bad_field"),
+        (sample(seq=2**63), "bad_field"),
+        (sample(boot="x" * 65, seq=0), "bad_field"),
+        (sample(boot=-(10**300), seq=0), "bad_field"),
+        (sample(boot="\ud800", seq=0), "bad_field"),
+        (sample(device="\udfff"), "bad_field"),
+        (sample(units={"acc": "\ud800", "gyr": "rad/s"}), "bad_field"),
+        (sample(**{"\ud83d": 1}), "bad_field"),
         (sample(boot=[]), "bad_field"),
     ],
 )
