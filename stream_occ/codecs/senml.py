@@ -19,7 +19,15 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from stream_occ.codecs._common import MAX_SAMPLES, check_count, check_size, refuse, to_sensor_block, whole_ns
+from stream_occ.codecs._common import (
+    MAX_SAMPLES,
+    check_count,
+    check_size,
+    refuse,
+    refuse_without_gravity,
+    to_sensor_block,
+    whole_ns,
+)
 from stream_occ.codecs._json_text import json_text, parse_json
 from stream_occ.codecs._sensors import exact_rows, whole_or_apart
 from stream_occ.samples import NS_PER_S, DeviceProfile, SampleBlock, Sensor, SensorBlock
@@ -32,6 +40,7 @@ _MAX_TEXT, _MAX_DIGITS = 256, 800  # 5e-324 in full has 751 digits
 _AXIS = re.compile(
     r"(?:.*[^a-z])?(acc(?:el(?:eration|erometer)?)?|gyr(?:o(?:scope)?)?)[/._:-]?([xyz])", re.IGNORECASE | re.DOTALL
 )
+_NOT_TOTAL = re.compile(r"(?:.*[^a-z])?(?:lin(?:ear)?|user)[^a-z]?", re.IGNORECASE | re.DOTALL)  # before acc: without g
 _LABELS = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs", 0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb"} | {
     5: "s",
     6: "t",
@@ -45,9 +54,13 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
     check_size(payload, device_id)
     axes: dict[tuple[Sensor, str], tuple[str, list[Any], list[Any]]] = {}
     units: dict[Sensor, set[str | None]] = {}
+    linear = ""
     for record in resolved(_records(payload, device_id), device_id):
         match = _AXIS.fullmatch(record["n"])
         if match is None:
+            continue
+        if _NOT_TOTAL.fullmatch(record["n"], 0, match.start(1)):
+            linear = record["n"]
             continue
         if record["t"] < RELATIVE_BELOW_S:
             refuse(device_id, "stamp_invalid", "have absolute times", str(record["t"])[:40], "Send bt, in s since 1970")
@@ -59,6 +72,8 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
         stamps.append(record["t"])
         values.append(record.get("v"))
         units.setdefault(sensor, set()).add(record.get("u"))
+    if linear and "acc" not in units:
+        refuse_without_gravity(device_id, linear)
     if not axes:
         refuse(device_id, "missing_acc", "have records named acc_x to gyr_z", "none", "Name them so")
     blocks = []

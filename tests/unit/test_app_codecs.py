@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from stream_occ.codecs.senml import _records, resolved
 from stream_occ.config import load_config
+from stream_occ.config.models import ProfileConfig
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinSettings, JoinState, join
@@ -298,6 +300,15 @@ def test_senml_pack_in_json() -> None:
     assert block.gyr_rads.tolist() == [[0.25, 0, -0.125], [2, 2, 2]]
 
 
+@pytest.mark.parametrize("stem", ["linear_acc", "user-acceleration", "imu/Linear/Accel", "lin.acc"])
+def test_senml_acceleration_without_gravity_is_not_taken_for_the_whole(stem: str) -> None:
+    """Refused where it is all there is, passed over where the total one stands beside it."""
+    linear = [{**record, "n": f"{stem}_{record['n'][-1]}"} for record in SENML if "acc" in record["n"]]
+    assert refusal("senml", senml(*linear, *SENML[3:]))[0] == "gravity_excluded"
+    block = block_of("senml", senml(*SENML, *linear[1:]))
+    assert block.acc_ms2.tolist() == [[1, -0.5, 9.8]]
+
+
 @pytest.mark.parametrize(
     "names", ["accel/x", "Accelerometer:X", "imu.acc.x", "acceleration-x", "accx", "urn:dev:os:1:acc_x"]
 )
@@ -384,6 +395,41 @@ def test_axes_are_turned_in_every_format(codec: str) -> None:
     turned = block_of(codec, MESSAGES[codec], DeviceProfile(**told, axes=("y", "-x", "z")))
     for mine, theirs in ((plain.acc_ms2, turned.acc_ms2), (plain.gyr_rads, turned.gyr_rads)):
         np.testing.assert_array_equal(theirs, np.stack([mine[:, 1], -mine[:, 0], mine[:, 2]], axis=1))
+
+
+def told_of_files() -> list[tuple[list[str], str, str, str]]:
+    """(files, codec, profile, what comes of it) of each row of docs/codecs.md about real messages."""
+    text = (REPO / "docs" / "codecs.md").read_text().partition("## Messages of real devices")[2]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")
+    ]
+    return [(re.findall(r"`([^`]+)`", files), *map(str, rest)) for files, *rest in rows]
+
+
+def test_documentation_tells_what_comes_of_each_real_file(shared_data: Path) -> None:
+    """Every file is in one row; what is decoded is, with that profile, and what is refused is for that reason."""
+    folder = shared_data / "payloads"
+    rows, told = told_of_files(), Counter[str]()
+    assert len(rows) > 12
+    for patterns, codec, profile, outcome in rows:
+        paths = [path for pattern in patterns for path in folder.glob(pattern)]
+        assert len(paths) >= len(patterns)
+        told.update({str(path.relative_to(folder)) for path in paths})
+        if not profile.startswith("`{") or codec == "`esp32`":  # shapes, which test_device_codecs has; texts
+            continue
+        for path in paths:
+            content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            content = b"".join(content.splitlines(keepends=True)[:2001]) if "2,000 lines" in outcome else content
+            said = ProfileConfig.model_validate(yaml.safe_load(profile.strip("`"))).to_profile()
+            refused = re.search(r"refused, `(\w+)`", outcome)
+            if refused is None:
+                assert outcome.startswith("decoded")
+                assert sum(map(len, blocks_of(codec.strip("`"), content, said))) > 0
+            else:
+                assert refusal(codec.strip("`"), content, said)[0] == refused[1]
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert told.keys() == files
+    assert {name for name, n in told.items() if n > 1} == {"esp32/payloads.md"}
 
 
 def examples() -> list[tuple[str, str]]:
