@@ -62,7 +62,7 @@ def command(
     topic: Annotated[
         str, typer.Option("--topic", metavar="PATTERN", help="Where to publish; {device} is the device's id.")
     ] = "wearables/{device}/imu",
-    codec: Annotated[str, typer.Option("--codec", help="How messages are written.")] = "json",
+    codec: Annotated[str, typer.Option("--codec", help="How messages are written: docs/codecs.md.")] = "json",
     fault: Annotated[
         str | None,
         typer.Option("--fault", metavar="NAME[:VALUE]", help="Put a fault into what is sent: docs/quality.md."),
@@ -91,7 +91,7 @@ def command(
     from simulators.sources import SYNTHETIC_RATE_HZ, Choice
     from stream_occ.cli import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
     from stream_occ.cli._service import log_to_stderr, stop_on_signals
-    from stream_occ.codecs import load_codec
+    from stream_occ.codecs import load_codec, sendable_codecs
     from stream_occ.config import adjusted_config
     from stream_occ.errors import UsageError
     from stream_occ.topics import Topics
@@ -104,7 +104,7 @@ def command(
     disturb = None if fault is None else load_fault(fault)
     encoder = load_codec(codec)
     if not hasattr(encoder, "encode"):
-        raise UsageError("--codec", "be one that can be sent", codec, "Replay as json, csv, msgpack, cbor or compact")
+        raise UsageError("--codec", "be one that can be sent", codec, f"Replay as {', '.join(sendable_codecs())}")
     options = link_options(settings, f"stream-occ-replay-{secrets.token_hex(4)}")
     boot = secrets.randbits(32) if resend else None
     if boot is None:

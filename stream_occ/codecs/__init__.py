@@ -7,6 +7,7 @@ PayloadError whose `reason` is one of `REASONS`. Sensors on stamps of their own 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -36,6 +37,7 @@ __all__ = [
     "check_axes",
     "codec_names",
     "load_codec",
+    "sendable_codecs",
 ]
 
 
@@ -52,6 +54,15 @@ class Codec(Protocol):
 def codec_names() -> tuple[str, ...]:
     """Names of all codecs, sorted: the files of this folder and what other packages offer."""
     return plugin_names(__name__)
+
+
+def sendable_codecs() -> list[str]:
+    """Names of the codecs that have `encode`, but for those whose extra is not installed."""
+    found = []
+    for name in codec_names():
+        with contextlib.suppress(ModuleNotFoundError):
+            found += [name] if hasattr(load_codec(name), "encode") else []
+    return found
 
 
 def load_codec(name: str) -> Codec:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from stream_occ.cli import run
-from stream_occ.codecs import codec_names
+from stream_occ.codecs import codec_names, load_codec
 from stream_occ.config import Config, adjusted_config, check_config, load_config
+from stream_occ.config.models import ProfileConfig
 from stream_occ.config.yaml_lines import MAX_BYTES, parse_yaml
 from stream_occ.errors import ConfigError
+from stream_occ.samples import DeviceProfile
 
 REPO = Path(__file__).resolve().parents[2]
 INPUTS = "inputs:\n  - pattern: wearables/{device}/imu\n"
@@ -44,6 +47,43 @@ def test_edge_yaml_lists_every_key_with_its_default() -> None:
     defaults = Config(inputs=({"pattern": "a/{device}"},)).model_dump(mode="json")  # type: ignore[arg-type]
     given["inputs"] = defaults["inputs"] = None
     assert given == defaults
+
+
+def test_edge_yaml_names_every_codec() -> None:
+    """The choices beside `codec` are the codecs that there are."""
+    [line] = [
+        line for line in (REPO / "configs" / "edge.yaml").read_text().splitlines() if line.startswith("    codec:")
+    ]
+    choices = line.partition("#")[2].partition(". default")[0]
+    assert sorted(choices.replace(" ", "").split("|")) == sorted(codec_names())
+
+
+@pytest.mark.parametrize("name", ["declared", "si", "g-deg", "mpu6050"])
+def test_every_profile_lists_every_key_and_the_plain_one_its_defaults(name: str) -> None:
+    """What says default is the default; `declared`, which an input has by itself, says nothing of the device."""
+    import yaml
+
+    text = (REPO / "configs" / "profiles" / f"{name}.yaml").read_text()
+    given, defaults = yaml.safe_load(text), ProfileConfig().model_dump(mode="json")
+    assert given.keys() == defaults.keys()
+    told = {key: yaml.safe_load(found) for key, found in re.findall(r"(?m)^(\w+): .*\. default (.*)$", text)}
+    assert told == defaults
+    if name == "declared":
+        assert given == defaults
+    assert "not yet" not in text
+
+
+def test_input_without_a_profile_says_nothing_of_its_device(tmp_path: Path) -> None:
+    """So a codec that needs to be told something, as phyphox of gravity, is not told it by default."""
+    [entry] = load_config(write(tmp_path, INPUTS), {}).inputs
+    assert entry.device_profile == DeviceProfile()
+
+
+def test_replay_names_the_codecs_that_can_be_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that have `encode`, and no other."""
+    assert run(["replay", "--synthetic", "1", "--codec", "witmotion"]) == 2
+    named = capsys.readouterr().err.partition("Replay as ")[2].strip().rstrip(".").split(", ")
+    assert named == sorted(name for name in codec_names() if hasattr(load_codec(name), "encode"))
 
 
 def test_every_line_of_edge_yaml_says_unit_or_choice_and_default() -> None:
