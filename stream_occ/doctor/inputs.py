@@ -31,6 +31,10 @@ def make_inputs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             profile = {key: value for key, value in part[0].profile.items() if key != "nominal_rate_hz"}
             if all(rate is not None and rates[0] is not None and abs(rate / rates[0] - 1) < 0.05 for rate in rates):
                 profile["nominal_rate_hz"] = rates[0]
+            elif any(
+                question.line.startswith("nominal_rate_hz") for question in part[0].questions
+            ):  # cannot be without
+                profile["nominal_rate_hz"] = sorted(rate for rate in rates if rate is not None)[len(part) // 2]
             if _is_taken(pattern, codec, profile) and len(inputs) < MAX_INPUTS:
                 questions = [question for finding in part for question in finding.questions]
                 inputs.append({"pattern": pattern, "codec": codec, "profile": profile, "questions": questions})

@@ -25,7 +25,7 @@ _RAW_ACC = {"acc_unit": "m/s2", "acc_counts_per_unit": RAW_SCALE}
 _RAW_GYR = {"gyr_unit": "rad/s", "gyr_counts_per_unit": RAW_SCALE}
 LONGEST_SKEW_S = 10.0  # that a configuration may have
 # What says that a payload is not of this codec at all.
-_FOREIGN = frozenset({"invalid_utf8", "invalid_json", "invalid_csv", "invalid_binary", "empty", "payload_too_large"})
+_FOREIGN = frozenset({"invalid_utf8", "invalid_json", "invalid_binary", "empty", "payload_too_large"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Trial:
     @property
     def is_foreign(self) -> bool:
         """True where the messages are of another format."""
-        return self.n_read == 0 and (set(self.reasons) <= _FOREIGN or self.is_json_as_table)
+        no_table = {"invalid_csv"} if " begin with " in self.first_refusal else set()
+        return self.n_read == 0 and (self.reasons.keys() <= _FOREIGN | no_table or self.is_json_as_table)
 
 
 @dataclass(frozen=True, slots=True)

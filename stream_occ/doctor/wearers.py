@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_occ.doctor.findings import Finding, Setting
+from stream_occ.doctor.findings import Finding, Question, Setting
 from stream_occ.doctor.reading import LONGEST_SKEW_S, Samples, Source, Trial, read
 from stream_occ.doctor.units import Signals, say_units
 from stream_occ.samples import NS_PER_S, FloatArray
@@ -84,7 +84,7 @@ def look_into(group: Sequence[Probe]) -> Order | None:
         for probe in group:
             sensors = ", ".join(sorted(probe.sensors)) or "nothing"
             text = f"{sensors} alone came here: accelerometer and gyroscope are both needed"
-            probe.finding.ask(text, f"codec: {probe.finding.codec}")
+            probe.finding.questions = [Question(text, f"codec: {probe.finding.codec}")]
             probe.finding.codec = probe.finding.timing = None
         return None
     named = {block.device_id for block in own.blocks} - {"device"}

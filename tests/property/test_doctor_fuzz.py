@@ -16,6 +16,7 @@ from stream_occ.doctor import configuration, diagnose, report
 from tests.property.test_codecs_fuzz import near_csv, near_messages
 from tests.property.test_device_codecs_fuzz import sketches
 from tests.unit.test_doctor import heard_of, in_batches, in_units, turning
+from tests.unit.test_doctor_devices import phyphox_parts
 
 good = in_batches(turning(40), load_codec("json").encode, 4)
 bare = in_batches(turning(40), in_units(0.1, 57.3), 4)
@@ -23,9 +24,11 @@ payloads = st.lists(
     st.binary(max_size=40) | near_messages | near_csv | sketches.map(lambda message: json.dumps(message).encode()),
     max_size=6,
 )
-levels = st.text(max_size=6) | st.sampled_from(["w1", "w2", "imu", "$share", "{device}", "a b", "bridge", "stream_occ"])
+levels = st.text(max_size=6) | st.sampled_from(
+    ["w1", "w2", "imu", "acc", "gyr", "$share", "{device}", "a b", "bridge", "stream_occ"]
+)
 names = st.lists(levels, min_size=1, max_size=4).map("/".join)
-topics = st.dictionaries(names, payloads | st.sampled_from([good, bare]), max_size=5)
+topics = st.dictionaries(names, payloads | st.sampled_from([good, bare, *phyphox_parts(turning(40), 4)]), max_size=5)
 
 
 @pytest.mark.filterwarnings("error")

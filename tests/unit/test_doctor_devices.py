@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from stream_occ.intake import Intake
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.topics import Topics
-from tests.unit.test_doctor import T0_NS, check, heard_of, in_batches, in_units, only, turning
+from tests.unit.test_doctor import DEG, T0_NS, check, heard_of, in_batches, in_units, only, turning
 
 G = 9.80665
 
@@ -67,6 +68,54 @@ def test_sensors_that_take_turns_on_one_topic_are_joined() -> None:
     finding, entry = only(diagnose(heard_of(("lab/n1", turns), rate_hz=2.0, start_ns=T0_NS + NS_PER_S)))
     assert (entry["codec"], finding.timing.n_samples) == ("phyphox", 1000)
     assert [question.line for question in finding.questions if "pattern" not in question.line] == []
+
+
+@pytest.mark.parametrize(("scale", "gravity"), [(1.0, "included"), (0.05, "excluded")])
+def test_gravity_that_an_app_leaves_open_is_told_by_its_size_and_asked_about(
+    scale: float, gravity: str, tmp_path: Path
+) -> None:
+    """phyphox says accX with and without g: 9.8 at rest is with, 0.5 is not; the line stands with a mark to check."""
+    block = turning()
+    whole = SampleBlock("w1", block.t_ns, block.acc_ms2 * scale, block.gyr_rads)
+    acc, gyr = phyphox_parts(whole)
+    acc = [payload.replace(b"accelerometer", b"acc") for payload in acc]
+    diagnosis = diagnose(heard_of(("lab/n1/acc", acc), ("lab/n1/gyr", gyr), rate_hz=1.0, start_ns=T0_NS + NS_PER_S))
+    assert [entry["profile"].get("gravity") for entry in diagnosis.inputs] == [gravity, None]
+    settings = adjusted_config(None, inputs=[{"pattern": "{device}"}])
+    text = configuration(diagnosis, settings, has_file=True)
+    assert f"      gravity: {gravity}  # ? " in text
+    assert diagnosis.findings[0].gravity.startswith(gravity)
+    check(tmp_path, diagnosis)
+
+
+def test_real_files_that_cannot_be_used_say_why(shared_data: Path) -> None:
+    """Linear acceleration alone, decimal commas, a log without a gyroscope: no input, and the reason."""
+    files = {
+        "a/w1": ("phyphox/accidentPro_walk.csv", "linear acceleration alone"),
+        "b/w1": ("phyphox/constantin1_Accelerometer.csv.gz", "decimal commas"),
+        "c/w1": ("movesense/datalogger_session_0.json", "acc alone came here"),
+    }
+    messages = []
+    for topic, (name, _) in files.items():
+        content = (shared_data / "payloads" / name).read_bytes()
+        lines = (gzip.decompress(content) if name.endswith("gz") else content).splitlines(keepends=True)[:400]
+        messages.append((topic, [b"".join(lines)]))
+    diagnosis = diagnose(heard_of(*messages))
+    assert diagnosis.inputs == []
+    for finding in diagnosis.findings:
+        told = " ".join([*finding.refusals.values(), *(question.text for question in finding.questions)])
+        assert files[finding.topic][1] in told
+
+
+def test_devices_of_one_pattern_at_two_rates_keep_a_rate_where_stamps_hang_on_it() -> None:
+    """Movesense batches without a rate, 50 and 100 a second: the codec cannot be without."""
+    rows = turning(400)
+    slow = [payload.replace(b"IMU6/50", b"IMU6") for payload in movesense(rows.acc_ms2, rows.gyr_rads / DEG)]
+    heard = heard_of(("a/w1", slow), rate_hz=5.0)
+    fast = heard_of(("a/w2", slow), rate_hz=10.0)
+    heard.topics |= fast.topics
+    [entry] = diagnose(heard).inputs
+    assert entry["profile"]["nominal_rate_hz"] in (50.0, 100.0)
 
 
 def test_one_sensor_alone_and_parts_of_two_wearers_are_not_joined() -> None:
