@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +27,10 @@ log = logging.getLogger("stream_occ.outbox")
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 60.0
 MAX_SENDS = 200  # of one slice
+
+
+def _no_shield(_device_id: str, _now_s: float) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(slots=True)
@@ -99,8 +104,8 @@ class Outbox:
             entry.due_s = now_s + entry.wait_s
             entry.wait_s = min(2 * entry.wait_s, LONGEST_WAIT_S)
 
-    def send(self, now_s: float) -> None:
-        """Hands over what is due."""
+    def send(self, now_s: float, shield: Callable[[str, float], AbstractContextManager[None]] = _no_shield) -> None:
+        """Hands over what is due; shield: what fails of a device ends there."""
         n_sent = 0
         for key, entry in self._entries.items():
             if n_sent >= MAX_SENDS or not (self._link.is_connected and self._link.has_room):
@@ -110,13 +115,14 @@ class Outbox:
             n_sent += 1
             self.n_sent_again += entry.due_s > -math.inf
             entry.due_s = now_s + entry.wait_s
-            entry.is_under_way = self._link.publish(
-                self._topics.event(entry.alert.device_id),
-                event_message(entry.alert).to_payload(),
-                qos=1,
-                is_retained=False,
-                on_done=partial(self._note, key),
-            )
+            with shield(entry.alert.device_id, now_s):
+                entry.is_under_way = self._link.publish(
+                    self._topics.event(entry.alert.device_id),
+                    event_message(entry.alert).to_payload(),
+                    qos=1,
+                    is_retained=False,
+                    on_done=partial(self._note, key),
+                )
 
     def settled(self) -> Mapping[Key, frozenset[str] | None]:
         """What changed since the last call: who has a change by now, or None where it waits no more."""

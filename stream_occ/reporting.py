@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -57,12 +56,11 @@ class Reporter:
         self._live_within_s = config.events.live_within_s
         self._scored_within_s = max(self._output.offline_after_s, model.window_s + 2 * model.hop_s)
 
-    def decisions(self, decisions: Sequence[Decision]) -> None:
-        """One score message a window, where wanted."""
+    def decision(self, decision: Decision) -> None:
+        """A window's score message, where wanted."""
         if self._output.publish_score:
-            for decision in decisions:
-                payload = score_message(decision).to_payload()
-                self._link.publish(self._topics.score(decision.device_id), payload, qos=0, is_retained=False)
+            payload = score_message(decision).to_payload()
+            self._link.publish(self._topics.score(decision.device_id), payload, qos=0, is_retained=False)
 
     def is_event(self, alert: Alert, before: Alert | None) -> bool:
         """True for a change that is told as an event too; before: the open alert as it was."""

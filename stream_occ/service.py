@@ -31,6 +31,7 @@ from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, SampleBlock, joined
 from stream_occ.scoring import Model
 from stream_occ.seen import Seen
+from stream_occ.shield import Shield
 from stream_occ.store import Told
 from stream_occ.topics import Topics
 from stream_occ.waveform import Signals
@@ -92,6 +93,7 @@ class Service:
             DriftPolicy(**config.drift.model_dump(exclude={"enabled"})) if config.drift.enabled else None
         )
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
+        self._shield = Shield(self.intake)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
         self._outbox.restore(self._keeper.outbox())
         self._seen = Seen(self._keeper.seen())
@@ -147,14 +149,17 @@ class Service:
                 decisions += made
                 told += alerts
         self.n_windows += len(decisions)
-        self._note(told, now_ns)
+        self._note(told, now_ns, now_s)
         self._keep(now_ns, now_s)
-        self._outbox.send(now_s)
+        self._outbox.send(now_s, self._shield)
         for alert in told:  # kept before it is told, and told before anything that may fail: it is not said again
-            self._reporter.alert(alert, self.intake.devices[alert.device_id])
-            log_alert(log, alert)
-        self._reporter.decisions(decisions)
-        self._watch_drift(decisions)
+            with self._shield(alert.device_id, now_s):
+                self._reporter.alert(alert, self.intake.devices[alert.device_id])
+                log_alert(log, alert)
+        for decision in decisions:
+            with self._shield(decision.device_id, now_s):
+                self._reporter.decision(decision)
+                self._watch_drift(decision)
         self._report(now_s, now_ns, {alert.device_id for alert in told})
 
     def close(self) -> None:
@@ -167,7 +172,8 @@ class Service:
             log.warning("%d messages still wait at the end and are lost", len(self._inbox))
         self._keep(self._clock.wall_ns(), self._clock.monotonic_s(), is_last=True)
         for device_id, record in self.intake.devices.items():
-            self._reporter.goodbye(device_id, record)
+            with self._shield(device_id, self._clock.monotonic_s()):
+                self._reporter.goodbye(device_id, record)
         self._reporter.counters(self.counters())
 
     def counters(self) -> CountersMessage:
@@ -201,13 +207,14 @@ class Service:
         """
         blocks: list[SampleBlock] = []
         for message in self._deliveries.fresh(self._inbox.drain(SLICE_BYTES)):
-            if not self.topics.is_command(message.topic):
-                blocks += self._accept(message, now_ns, now_s)
-                continue
-            if self.topics.is_receipt(message.topic):
-                self._receive(message)
-                continue
-            taken = self._desk.take(message, now_ns)
+            taken = None
+            with self._shield("", now_s):
+                if not self.topics.is_command(message.topic):
+                    blocks += self._accept(message, now_ns, now_s)
+                elif self.topics.is_receipt(message.topic):
+                    self._receive(message)
+                else:
+                    taken = self._desk.take(message, now_ns)
             if taken is not None:
                 if blocks:
                     yield self._known(blocks)
@@ -261,7 +268,7 @@ class Service:
         if taken is not None and reason is not None:
             self.intake.refuse_command(reason, message.topic, taken[0])
 
-    def _note(self, told: Sequence[Alert], now_ns: int) -> None:
+    def _note(self, told: Sequence[Alert], now_ns: int, now_s: float) -> None:
         """What belongs to told changes: the open alert of each device, and its signals."""
         changes: list[Told] = []
         for alert in told:
@@ -275,7 +282,8 @@ class Service:
             waveform = None
             is_burst = alert.evidence.get("t_last_flagged_ns") == alert.t_ns
             if self._signals is not None and (is_burst or alert.state == "pending"):
-                waveform = self._signals.cut(alert.device_id, alert.t_ns)
+                with self._shield(alert.device_id, now_s):
+                    waveform = self._signals.cut(alert.device_id, alert.t_ns)
                 if waveform is not None and (is_burst or record.waveform is None):
                     record.waveform = (alert.seq, waveform)
             changes.append(Told(alert, now_ns, waveform, waits))
@@ -302,10 +310,11 @@ class Service:
             )
             self._numbered_due_s = now_s + NUMBERED_SAVE_S
             if is_safe:
-                for name, number in numbers.items():
-                    self._reporter.received_up_to(name, number)
                 for record in numbered.values():
                     record.numbering.is_due = False
+                for name, number in numbers.items():
+                    with self._shield(name, now_s):
+                        self._reporter.received_up_to(name, number)
         if is_safe:
             self._deliveries.acknowledge()
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
@@ -351,24 +360,22 @@ class Service:
             alerts += changes
         return decisions, alerts
 
-    def _watch_drift(self, decisions: Sequence[Decision]) -> None:
+    def _watch_drift(self, decision: Decision) -> None:
         """Scores of trusted windows outside of alerts, each device's to its own watch."""
-        if self._drift_policy is None:
+        record = self.intake.devices[decision.device_id]
+        is_watched = record.open_alert is None and not self._state.devices[decision.device_id].faults
+        if self._drift_policy is None or not is_watched:
             return
-        for decision in decisions:
-            record = self.intake.devices[decision.device_id]
-            if record.open_alert is not None or self._state.devices[decision.device_id].faults:
-                continue
-            if record.drift is None:
-                record.drift = DriftWatch(self._drift_policy)
-            drift = record.drift.push(decision)
-            if drift is not None:
-                log.warning(
-                    "scores of %s have gone %s for good, %d blocks of %g s ago: mean rank %.2f before, %.2f since",
-                    *(decision.device_id, drift.direction, drift.n_blocks_since, self._drift_policy.block_s),
-                    *(drift.before, drift.after),
-                    extra={"device": decision.device_id},
-                )
+        if record.drift is None:
+            record.drift = DriftWatch(self._drift_policy)
+        drift = record.drift.push(decision)
+        if drift is not None:
+            log.warning(
+                "scores of %s have gone %s for good, %d blocks of %g s ago: mean rank %.2f before, %.2f since",
+                *(decision.device_id, drift.direction, drift.n_blocks_since, self._drift_policy.block_s),
+                *(drift.before, drift.after),
+                extra={"device": decision.device_id},
+            )
 
     def _drop_forgotten(self) -> None:
         if self.intake.forgotten:
@@ -386,8 +393,9 @@ class Service:
         if self._is_renewal_wanted.is_set():
             self._is_renewal_wanted.clear()
             self._counters_due_s = self._tick_due_s = 0.0
-            for record in self.intake.devices.values():
-                self._reporter.again(record)
+            for device_id, record in self.intake.devices.items():
+                with self._shield(device_id, now_s):
+                    self._reporter.again(record)
         changed, self._acted = told | self._acted, set()
         is_tick = now_s >= self._tick_due_s
         if is_tick:
@@ -395,7 +403,8 @@ class Service:
         for device_id, record in self.intake.devices.items():
             if is_tick or record.heard_s == now_s or record.unsent or device_id in changed:
                 state = self._state.devices.get(device_id)
-                self._reporter.device(device_id, record, state, now_s=now_s, now_ns=now_ns)
+                with self._shield(device_id, now_s):
+                    self._reporter.device(device_id, record, state, now_s=now_s, now_ns=now_ns)
         if now_s >= self._counters_due_s:
             self._counters_due_s = now_s + self._interval_s
             self._reporter.counters(self.counters())

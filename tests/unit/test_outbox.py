@@ -213,7 +213,7 @@ def start(tmp_path: Path) -> Iterator[Starts]:
 def test_change_that_was_kept_and_not_sent_is_sent_at_the_next_start(start: Starts, receivers: list[str]) -> None:
     """Killed between commit and send."""
     first = start(receivers=receivers)
-    first.service._outbox.send = lambda _: None  # type: ignore[method-assign]
+    first.service._outbox.send = lambda *_: None  # type: ignore[method-assign]
     first.fall()
     assert first.events() == []
     second = start(7.0, receivers=receivers)
