@@ -308,7 +308,8 @@ ARDUINO = """
 struct Preferences { void begin(const char*, bool); uint32_t getUInt(const char*, uint32_t); void end();
                      size_t putUInt(const char*, uint32_t); };
 struct WiFiClient {};
-struct PubSubClient { PubSubClient(WiFiClient&); bool connected(); bool connect(const char*); bool loop();
+struct PubSubClient { PubSubClient(WiFiClient&); bool connected(); bool loop();
+                      bool connect(const char* id, const char* user, const char* password);
                       bool publish(const char*, const uint8_t*, unsigned); bool subscribe(const char*);
                       PubSubClient& setCallback(void (*)(char*, uint8_t*, unsigned));
                       PubSubClient& setSocketTimeout(uint16_t);
@@ -324,6 +325,17 @@ uint32_t micros();
 uint32_t millis();
 void configTime(long, int, const char*);
 """
+
+
+def test_the_sketch_logs_in_as_whom_the_shipped_access_list_lets_do_what_it_does() -> None:
+    """Its user is its device id, so the patterns of configs/mosquitto.acl cover the topics that it uses."""
+    text = (DEVICE / "mpu6050_compact.ino").read_text()
+    said = dict(re.findall(r'const char\* (\w+) = "(.*?)";', text))
+    assert "mqtt.connect(DEVICE, USER, PASSWORD)" in text
+    assert said["USER"] == said["DEVICE"]
+    patterns = re.findall(r"(?m)^pattern (\w+) (\S+)$", (DEVICE.parents[1] / "mosquitto.acl").read_text())
+    allowed = {(way, pattern.replace("%u", said["USER"]).removesuffix("#")) for way, pattern in patterns}
+    assert allowed == {("write", said["TOPIC"].removesuffix("imu")), ("read", said["RECEIVED_UP_TO"])}
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")

@@ -16,6 +16,8 @@ const char* SSID = "change-me";
 const char* PASSPHRASE = "change-me";
 const char* BROKER = "192.168.1.10";
 const char* DEVICE = "w1";
+const char* USER = "w1";  // the device id: configs/mosquitto.acl lets each user write to its own topics alone
+const char* PASSWORD = "change-me";
 const char* TOPIC = "wearables/w1/imu";
 const char* RECEIVED_UP_TO = "stream_occ/w1/received_up_to";
 
@@ -85,7 +87,7 @@ void heard(char*, uint8_t* payload, unsigned int length) {
 void connect() {
   if (mqtt.connected() || millis() - tried_ms < RETRY_MS) return;
   tried_ms = millis();
-  if (mqtt.connect(DEVICE) && mqtt.subscribe(RECEIVED_UP_TO)) kept.reconnected(millis());
+  if (mqtt.connect(DEVICE, USER, PASSWORD) && mqtt.subscribe(RECEIVED_UP_TO)) kept.reconnected(millis());
 }
 
 void setup() {
