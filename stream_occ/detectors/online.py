@@ -3,7 +3,7 @@
 `learn_one(x)` and `score_one(x)` take one row as a mapping of feature names to numbers; a score is high = abnormal, and
 0 until there is enough to compare with. A name that x lacks counts as 0. Scale first, by a frozen scaler: one that
 moves would change what earlier rows, landmarks and thresholds mean. All are guarded: none learns from rows that score
-high, nor while an alert is open.
+high, nor while an alert is open or the device is muted.
 
 This is the one module that imports river; the rest of the package does without.
 """
@@ -29,15 +29,18 @@ from stream_occ.scoring.ocnn_ensemble import LARGEST_RATIO, ratio_of
 
 __all__ = ["GuardedLearner", "OnlineKernelRidge", "SlidingOCNN"]
 
+_Refusal = Literal["alert", "muted", "score"]
+
 _SMALLEST_EIGENVALUE = 1e-10  # of the landmarks' kernel, as a share of the largest: below it is rounding
 
 
 class GuardedLearner(base.AnomalyDetector):
-    """What learns only from rows that look normal, and from none while an alert is open: base of the detectors here.
+    """What learns only from rows that look normal, and from none while an alert is open or muted: base of those here.
 
     A row is refused where its score, when it comes, is above `limit`. The others wait until `hold_back` more came:
-    windows overlap, and compared with its own neighbour any would look normal. While `is_alert_open`, which the caller
-    sets, a new row and all that wait are refused: what led to an alert is not learned either.
+    windows overlap, and compared with its own neighbour any would look normal. While `is_alert_open` or `is_muted`,
+    which the caller sets, a new row and all that wait are refused: what led to an alert is not learned either, and who
+    mutes a device says that what comes is not to be trusted.
 
     The limit is the threshold given, or: the first `n_trusted` rows that score above 0 are trusted, and should hold all
     of everyday life; the limit is the q-quantile of the later half of their scores. After each n_trusted rows more that
@@ -67,14 +70,15 @@ class GuardedLearner(base.AnomalyDetector):
         self.hold_back = hold_back
         self.threshold = threshold
         self.is_alert_open = False
+        self.is_muted = False
         self.n_learned = 0
-        self.n_refused = {"alert": 0, "score": 0}
+        self.n_refused: dict[_Refusal, int] = {"alert": 0, "muted": 0, "score": 0}
         self.limit = threshold
         self._least_limit, self._reach = -math.inf, 0.0  # quantile of the trusted, and how far above their median
         self._recent: list[float] = []
         self._waiting: deque[tuple[Row, float]] = deque()
 
-    def refusal(self, x: Row) -> Literal["alert", "score"] | None:
+    def refusal(self, x: Row) -> _Refusal | None:
         """Why x would not be learned now, or None."""
         return self._refusal(self.score_one(x))
 
@@ -83,11 +87,11 @@ class GuardedLearner(base.AnomalyDetector):
         check_finite(x)
         score = self.score_one(x) if self.limit != math.inf else 0.0
         reason = self._refusal(score)
-        if self.is_alert_open:
-            self.n_refused["alert"] += len(self._waiting)
-            self._waiting.clear()
         if reason is not None:
             self.n_refused[reason] += 1
+            if reason != "score":
+                self.n_refused[reason] += len(self._waiting)
+                self._waiting.clear()
             return
         self._waiting.append((dict(x), score))
         if len(self._waiting) > self.hold_back:
@@ -100,9 +104,9 @@ class GuardedLearner(base.AnomalyDetector):
         """Takes x in, finite and let through, the n_learned-th."""
         raise NotImplementedError
 
-    def _refusal(self, score: float) -> Literal["alert", "score"] | None:
-        if self.is_alert_open:
-            return "alert"
+    def _refusal(self, score: float) -> _Refusal | None:
+        if self.is_alert_open or self.is_muted:
+            return "alert" if self.is_alert_open else "muted"
         return "score" if self.limit is not None and score > self.limit else None
 
     def _move_limit(self, score: float) -> None:
