@@ -17,6 +17,7 @@ DEFAULT_SKEW_S = 1.0  # of a configuration
 MOST_GIVEN_UP = 0.02  # of the samples: more than begin and end of a stream cost
 WAITS_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 MARGIN = 1.5  # another day's network is no quieter
+SHIFT_S = 0.05  # a fall's impact is no longer
 MOST_LATE = 0.001  # of the samples
 
 
@@ -79,6 +80,8 @@ def look_into(group: Sequence[Probe]) -> Order | None:
         served = read(sources, max_skew_s=skew_s)
         if served.n_given_up <= MOST_GIVEN_UP * len(served.t_ns):
             break
+    if len(group) > 1:
+        _say_shift(group)
     own = group[0].samples if group[0].samples.blocks else served
     if not own.blocks:
         for probe in group:
@@ -99,6 +102,18 @@ def look_into(group: Sequence[Probe]) -> Order | None:
             f"{order.late_s.size} of {order.n_samples} came after newer ones, by up to {order.late_s.max():.2g} s"
         )
     return order
+
+
+def _say_shift(group: Sequence[Probe]) -> None:
+    """Asks about sensors that arrive apart and have no other stamps: so far apart do they seem to be measured."""
+    timings = [probe.finding.timing for probe in group if probe.source.profile.stamps == "arrival"]
+    skews_s = [times.skew_s for times in timings if times is not None]
+    shift_s = max(skews_s, default=0.0) - min(skews_s, default=0.0)
+    if SHIFT_S < shift_s < LONGEST_SKEW_S:  # longer ones are of clocks that have nothing to do with each other
+        text = (
+            f"stamped at arrival the sensors lie {shift_s:.2g} s apart, as their messages do; send UTC, then: message"
+        )
+        group[0].finding.ask(text, "stamps: arrival")
 
 
 def _order(samples: Samples, skew_s: float) -> Order:

@@ -139,6 +139,20 @@ def test_a_sensor_that_comes_late_sets_the_skew() -> None:
     assert "stream:\n  max_skew_s: 5  # " in configuration(diagnosis, settings, has_file=True)
 
 
+@pytest.mark.parametrize(("later_s", "is_told"), [(0.3, True), (0.01, False)])
+def test_sensors_without_a_clock_that_arrive_apart_are_told(later_s: float, is_told: bool) -> None:
+    """Both on an uptime, the gyroscope's messages 0.3 s later: at arrival it would turn 0.3 s after the fall."""
+    block = turning()
+    acc, gyr = phyphox_parts(SampleBlock("w1", block.t_ns - T0_NS, block.acc_ms2, block.gyr_rads))
+    heard = heard_of(("lab/n1/acc", acc), ("lab/n1/gyr", gyr), rate_hz=1.0)
+    own = heard.topics["lab/n1/gyr"]
+    own.kept = [(one, at + round(later_s * NS_PER_S)) for one, at in own.kept]
+    diagnosis = diagnose(heard)
+    assert [entry["profile"]["stamps"] for entry in diagnosis.inputs] == ["arrival", "arrival"]
+    told = "stamped at arrival the sensors lie 0.3 s apart"
+    assert any(told in question.text for question in diagnosis.questions) is is_told
+
+
 @pytest.mark.parametrize(
     ("magnitude", "unit", "counts"),
     [(1.503, "g", None), (12.5, "m/s2", None), (1300.0, "mg", None), (19000.0, "g", 16384.0), (0.7, "g", None)],
