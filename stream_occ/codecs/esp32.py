@@ -162,7 +162,8 @@ def _check_counts(acc: FloatArray, profile: DeviceProfile, device_id: str) -> No
     """Refuses what can only be raw counts where the profile does not say of what."""
     if profile.acc_counts_per_unit is not None or profile.acc_unit == "mg":
         return
-    largest = math.sqrt(float((acc * acc).sum(axis=1).max()))
+    with np.errstate(over="ignore"):  # infinite is large enough
+        largest = math.sqrt(float((acc * acc).sum(axis=1).max()))
     if largest > _COUNTS_ABOVE and (acc == np.rint(acc)).all():
         remedy = (
             "Set acc_unit: g and acc_counts_per_unit (MPU-6050 at 2 g: 16384), and the same for gyr, in the profile"

@@ -350,6 +350,7 @@ def test_the_sketch_compiles_against_the_interfaces_that_it_uses(tmp_path: Path)
 
 # ---- esp32
 
+HUGE = ("units_unknown", "acc_counts_per_unit")
 RAW = DeviceProfile("g", "deg/s", acc_counts_per_unit=16384, gyr_counts_per_unit=131, stamps="arrival")
 SI_AT_ARRIVAL = DeviceProfile("m/s2", "rad/s", stamps="arrival")
 NAMED = {  # as found in a public description: whole seconds, acc and gyr stamped apart
@@ -450,6 +451,8 @@ def huge_stamp() -> bytes:
         (b'{"Ax":0,"Ay":0,"Az":1,"ax":0,"ay":0,"az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "duplicate_key", "one of them"),
         (b'{"Ax":0,"Ay":"0","Az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "not_a_number", "numbers"),
         (b'{"Ax":0,"Ay":1e400,"Az":1,"Gx":1,"Gy":1,"Gz":1}', RAW, "not_finite", "broken"),
+        (b'{"Ax":0,"Ay":1e200,"Az":1,"Gx":1,"Gy":1,"Gz":1}', DeviceProfile("g", "deg/s", stamps="arrival"), *HUGE),
+        (b'{"Ax":0,"Ay":1e200,"Az":0.5,"Gx":1,"Gy":1,"Gz":1}', SI_AT_ARRIVAL, "value_out_of_range", "units"),
         (bike({"timestamp": 1570338716.748, "acc_x_mps2": 0.5}), DECLARED, "wrong_shape", "all three"),
         (bike({"timestamp": 1570338716.748, "gyr_z_deg": 0.5}), DECLARED, "missing_acc", "both"),
         (bike(AXES_4, {**GYR_4, "acc_x_g": 0, "acc_y_g": 0, "acc_z_g": 1}), DECLARED, "unit_conflict", "sender"),
