@@ -28,6 +28,7 @@ from stream_occ.samples import Alert, AlertState
 
 _ALERT_NAMESPACE = UUID("6f0c64a5-5a0e-4a57-9d2b-3f0a1c8f5e10")
 
+MAX_CONFIRMED = 16  # more say nothing new, and each is told, kept and sent until all receivers have it
 Signal = Literal["burst", "flagged", "normal", "untrusted", "due", "ack", "cancel", "false_alarm", "fall"]
 
 
@@ -205,9 +206,12 @@ def _deny(state: EventState, turn: Turn) -> EventState | None:
     return tell(state, turn, "false_alarm", "feedback_false_alarm", is_persons=True)
 
 
-def _confirm(state: EventState, turn: Turn) -> EventState:
-    """Any alert: it was a fall, which changes nothing but is told."""
-    return tell(state, turn, _alert_of(state).state, "feedback_fall")
+def _confirm(state: EventState, turn: Turn) -> EventState | None:
+    """Any alert: it was a fall, which changes nothing but is told; once a person, by so many at most."""
+    alert = _alert_of(state)
+    if turn.by in alert.confirmed_by or len(alert.confirmed_by) >= MAX_CONFIRMED:
+        return None
+    return tell(state, turn, alert.state, "feedback_fall", confirmed_by=(*alert.confirmed_by, turn.by))
 
 
 _SIGNALS: tuple[Signal, ...] = get_args(Signal)
@@ -343,6 +347,7 @@ def _reopened(state: EventState, turn: Turn) -> OpenAlert:
         t_told_ns=earlier.t_told_ns,
         n_flagged=earlier.n_flagged,
         peak_score=earlier.peak_score,
+        confirmed_by=earlier.confirmed_by,
     )
     return _grown(kept, flagged)
 

@@ -128,7 +128,7 @@ class OpenAlert:
     opened again by itself. t_event_ns: when it was suspected; gravity: before its first flagged window. check_end_ns:
     when moving on is recovery. trusted_ns: end of the last trusted window; due_ns: next deadline. still_since_ns,
     posture_deg: as last seen. quiet_ns: time in normal windows since the last burst; has_moved: in it. contributions:
-    of the window that began it.
+    of the window that began it. confirmed_by: who said that it was a fall.
     """
 
     alert_id: str
@@ -157,6 +157,7 @@ class OpenAlert:
     quiet_ns: int = 0
     has_moved: bool = False
     contributions: tuple[tuple[str, float], ...] = ()
+    confirmed_by: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -51,7 +51,7 @@ COMMAND_REASONS: dict[str, str] = {
     "unknown_receiver": "a receipt of a receiver that is not listed in receivers",
     "no_open_alert": "there is no alert that the command could mean",
     "other_alert": "its alert_id is not that of the open alert",
-    "not_in_this_state": "the alert is in a state in which the command changes nothing",
+    "not_in_this_state": "the alert is in a state in which the command changes nothing, or the person said so before",
 }
 """Why a command is refused, beside `retained` and `payload_too_large`."""
 

@@ -4,6 +4,9 @@ With receivers, a change is let go when each of them has said that it has it (<p
 broker took a message says nothing of who got it. Without, it is let go when the broker has taken it. Changes are sent
 in their order and, until they are let go, any number of times: alert_id and seq tell a receiver what it has already.
 A receipt is for its own seq alone; it changes no alert and stops no escalation, which only a person's act does.
+
+Where too many wait, those go first that say least: feedback that changes nothing; then all that is no `pending` or
+`alarm`, and not what led to one; of equals the oldest.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ log = logging.getLogger("stream_occ.outbox")
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 60.0
 MAX_SENDS = 200  # of one slice
+COMMENT, PLAIN, URGENT = range(3)  # ranks, in the order in which they are dropped
 
 
 def _no_shield(_device_id: str, _now_s: float) -> AbstractContextManager[None]:
@@ -40,6 +44,7 @@ class _Entry:
     due_s: float = -math.inf
     wait_s: float = FIRST_WAIT_S
     is_under_way: bool = False
+    rank: int = PLAIN
 
 
 class Outbox:
@@ -53,6 +58,7 @@ class Outbox:
         self._receivers = frozenset(receivers)
         self._max_changes = max_changes
         self._entries: dict[Key, _Entry] = {}
+        self._by_rank: tuple[dict[Key, None], ...] = ({}, {}, {})
         self._outcomes: deque[tuple[Key, Outcome]] = deque()  # filled by the network thread
         self._settled: dict[Key, frozenset[str] | None] = {}
 
@@ -67,7 +73,7 @@ class Outbox:
                 self._let_go((alert.alert_id, alert.seq))
 
     def add(self, alert: Alert) -> None:
-        """A change that has to be told; where too many wait, the oldest is dropped and counted."""
+        """A change that has to be told; where too many wait, one that says least is dropped and counted."""
         self._add(alert, frozenset())
 
     def receive(self, device_id: str, receipt: ReceiptMessage) -> str | None:
@@ -133,15 +139,38 @@ class Outbox:
         self._outcomes.append((key, outcome))
 
     def _add(self, alert: Alert, received: frozenset[str]) -> None:
-        self._entries.setdefault((alert.alert_id, alert.seq), _Entry(alert, received))
+        key = (alert.alert_id, alert.seq)
+        if key not in self._entries:
+            self._entries[key] = _Entry(alert, received)
+            self._rank(key, _rank_of(alert))
+        if alert.state == "pending":  # every alarm is one first
+            for seq in range(alert.seq):
+                self._raise((alert.alert_id, seq))
         while len(self._entries) > self._max_changes:
-            key = next(iter(self._entries))
+            key = next(iter(next(filter(None, self._by_rank))))
             self._let_go(key)
             self.n_dropped += 1
             if self.n_dropped & (self.n_dropped - 1) == 0:
                 told = {"alert_id": key[0], "reason": "outbox_full"}
                 log.error("outbox is full: %s %d was never received (%d so far)", *key, self.n_dropped, extra=told)
 
+    def _raise(self, key: Key) -> None:
+        """What led to a pending alert is as urgent."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.rank == PLAIN:
+            del self._by_rank[PLAIN][key]
+            self._rank(key, URGENT)
+
+    def _rank(self, key: Key, rank: int) -> None:
+        self._entries[key].rank = rank
+        self._by_rank[rank][key] = None
+
     def _let_go(self, key: Key) -> None:
-        del self._entries[key]
+        del self._by_rank[self._entries.pop(key).rank][key]
         self._settled[key] = None
+
+
+def _rank_of(alert: Alert) -> int:
+    if "feedback_fall" in alert.reasons:
+        return COMMENT
+    return URGENT if alert.state in ("pending", "alarm") else PLAIN

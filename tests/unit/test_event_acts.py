@@ -95,6 +95,17 @@ def test_feedback_is_taken_for_the_last_alert_after_it_closed():
     assert [(alert.state, alert.seq) for alert in player.alerts[-2:]] == [("expired", 3), ("false_alarm", 4)]
 
 
+def test_a_person_confirms_a_fall_once_and_sixteen_confirm_it_at_most():
+    """Each is told, kept and sent until all have it; the word that it was none is still taken, once."""
+    player = brought_to("alarm")
+    n = len(player.alerts)
+    said = [player.act("feedback", by=f"n{k % 20}", verdict="fall") for k in range(200)]
+    assert said == [None] * 16 + ["not_in_this_state"] * 184
+    assert [(alert.state, alert.by) for alert in player.alerts[n:]] == [("alarm", f"n{k}") for k in range(16)]
+    assert player.act("feedback", by="n0", verdict="false_alarm") is None
+    assert player.act("feedback", by="new", verdict="fall") == "not_in_this_state"
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "alert_id", "refusal"),
     [

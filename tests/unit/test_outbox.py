@@ -185,6 +185,47 @@ def test_more_than_may_wait_drops_the_oldest_and_is_a_fault() -> None:
     assert "event_dropped" in bench.state()["faults"]
 
 
+def test_feedback_of_many_pushes_no_alarm_out_while_the_receiver_is_away() -> None:
+    """A fall of w1 that 20,000 call one, a fall of w2 after it: the receiver, back, hears of both from the first on."""
+    bench = Bench(events={**CHECKED, "repeat_s": 3600.0}, receivers=["ward"], state={"outbox_changes": 12})
+    bench.fall()
+    bench.wait(30.0)
+    for k in range(200):
+        for n in range(100):
+            bench.command("feedback", json.dumps({"verdict": "fall", "by": f"n{k}.{n}"}).encode())
+        bench.run()
+    shift = round(bench.now_s) * 50
+    bench.send(100, device="w2", first=shift)
+    bench.send(25, device="w2", first=shift + 100, knock=True)
+    bench.send(175, device="w2", first=shift + 125, lying=True)
+    bench.wait(40.0)
+    bench.link.sent.clear()
+    bench.wait(61.0)
+    for device in ("w1", "w2"):
+        assert {("suspected", 0), ("checking", 1), ("pending", 2), ("alarm", 3)} <= set(bench.events(device))
+    counters = bench.service.counters()
+    assert counters.refused == {"not_in_this_state": 20_000 - 16}
+    assert counters.dropped == {"outbox_full": 3 + 1 + 16 + 4 - 12}
+
+
+def test_what_came_to_nothing_is_dropped_before_what_is_an_alarm() -> None:
+    """Alerts that expired, one after another, on both sides of a fall that nobody has heard of."""
+    bench = Bench(events={**CHECKED, "repeat_s": 3600.0}, receivers=["ward"], state={"outbox_changes": 10})
+    first = 0
+    for n in range(8):
+        device = "fallen" if n == 3 else f"w{n}"
+        bench.send(100, device=device, first=first)
+        bench.send(25, device=device, first=first + 100, knock=True)
+        bench.send(175 if n == 3 else 700, device=device, first=first + 125, lying=n == 3)
+        bench.wait(17.0)
+        first += 17 * 50
+    bench.wait(30.0)
+    bench.link.sent.clear()
+    bench.wait(61.0)
+    assert {("suspected", 0), ("checking", 1), ("pending", 2), ("alarm", 3)} <= set(bench.events("fallen"))
+    assert bench.service.counters().dropped["outbox_full"] == 7 * 3 + 4 - 10
+
+
 class Starts:
     """Services over one file, each killed by the next."""
 
