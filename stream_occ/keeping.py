@@ -104,10 +104,8 @@ class Keeper:
         if self._store is not None:
             self._settled.update(settled or {})
             self._unsaved += told
-            n_lost = len(self._unsaved) - MAX_UNSAVED
-            if n_lost > 0:
-                self.n_lost_changes += n_lost
-                del self._unsaved[:n_lost]
+            if self._n_failed:
+                self._forget_oldest()
             self._changed |= {each.alert.device_id for each in told} | set(changed)
 
     def forget(self, device_id: str) -> None:
@@ -194,7 +192,14 @@ class Keeper:
     def _is_impatient(self, now_s: float) -> bool:
         return now_s - self._failing_since_s >= PATIENCE_S
 
+    def _forget_oldest(self) -> None:
+        """Of changes that wait for the disk; those of one slice, however many, are written together where it works."""
+        n_lost = max(0, len(self._unsaved) - MAX_UNSAVED)
+        self.n_lost_changes += n_lost
+        del self._unsaved[:n_lost]
+
     def _failed(self, error: Exception, now_s: float) -> None:
+        self._forget_oldest()
         self._n_failed += 1
         self._failed_s = now_s
         if self._n_failed == 1:

@@ -279,6 +279,14 @@ def test_state_that_cannot_be_written_costs_no_alert(start: Starts, monkeypatch:
     assert "state_not_kept" in bench.state()["faults"]
 
 
+def test_many_changes_of_one_slice_are_all_kept(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than memory has room for while a disk fails: this one works, so none is lost and none counted."""
+    monkeypatch.setattr(keeping, "MAX_UNSAVED", 2)
+    bench = fallen(start)
+    assert [alert.seq for alert in start.store.history("w1")] == [0, 1, 2]
+    assert bench.service.counters().dropped == {}
+
+
 def test_changes_that_outlast_the_memory_for_them_are_counted(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for two and a disk that fails: of three the first is lost to the history, and that is said for good."""
     monkeypatch.setattr(keeping, "MAX_UNSAVED", 2)
