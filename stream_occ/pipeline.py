@@ -148,6 +148,7 @@ class _Look:
     it ends a segment or has a hole that was bridged."""
 
     seen: Observation
+    mean_ms2: float
     rest_ms2: float
     signs: Signs
     is_closing: bool
@@ -295,16 +296,16 @@ class Pipeline:
             )
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
         ]
-        rest = rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
+        means = found.norm_mean_ms2.tolist(), rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
         marks = batch.closes.tolist(), batch.bridged.tolist()
-        return [_Look(*row) for row in zip(seen, rest, signs_of(batch, found), *marks, strict=True)]
+        return [_Look(*row) for row in zip(seen, *means, signs_of(batch, found), *marks, strict=True)]
 
     def _decide(
         self, device: DeviceState, scored: Sequence[tuple[_Look, FloatArray, float]]
     ) -> tuple[DeviceState, list[Decision], list[Alert]]:
         """One device's windows, features x (d,) and score with each, in order, through its event engine.
 
-        No verdict where features are not finite, and no normal one while a fault of the sensor holds:
+        No verdict where features are not finite, and no normal one where a fault of the sensor holds or shows:
         such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
         flagged, and says in what it is odd. One that ends a segment tells nothing of the sensor beyond itself.
         """
@@ -314,8 +315,10 @@ class Pipeline:
         alerts: list[Alert] = []
         for look, x, score in scored:
             seen = look.seen
-            after = watch_sensor(sensor, look.signs, look.rest_ms2, n_overlapping=n_overlapping)
-            if not (np.isnan(score) or (after.faults and score <= model.threshold)):
+            after, may_be_normal = watch_sensor(
+                sensor, look.signs, look.mean_ms2, look.rest_ms2, n_overlapping=n_overlapping
+            )
+            if score > model.threshold or (may_be_normal and not np.isnan(score)):
                 label: Label = "outlier" if score > model.threshold else "normal"
                 odd = model.explain(x) if label == "outlier" else ()
                 end_ns, is_bridged = seen.t_end_ns, look.is_bridged

@@ -16,6 +16,8 @@ REST_RELATIVE_STD = 0.02
 REST_STD_MS2 = 0.15
 # Cheap accelerometers are off by 50 to 80 mg an axis at rest (MPU-6050 data sheet): 12 % of g holds that in one axis.
 GRAVITY_TOLERANCE = 0.12
+MEAN_OF_GRAVITY = (0.5, 2.5)  # of a window in which a body moves
+LEAST_OF_MOTION, MOST_OF_MOTION = 0.85, 1.6  # times gravity: what walks and runs have in the mean
 _CHUNK = 256
 
 N_SIGNALS = 6
@@ -100,6 +102,20 @@ def rest_fault(magnitude_ms2: float) -> str | None:
 
 _NONE_BEFORE = np.full((1, 6), np.nan)  # equal to no sample
 _NO_STEPS: IntArray = np.zeros(6, dtype=np.int64)
+
+
+def motion_fault(mean_ms2: float) -> str | None:
+    """The named mistake that the mean |a| of a window points to, at rest or not; None where a body may show it, or NaN.
+
+    Nobody is for seconds at less than half of gravity or at more than 2.5 times as much: sprinting is below 2.
+    """
+    low, high = (share * STANDARD_GRAVITY_MS2 for share in MEAN_OF_GRAVITY)
+    if not (mean_ms2 < low or mean_ms2 > high):
+        return None
+    for code, expected in _MISTAKES:
+        if LEAST_OF_MOTION * expected <= mean_ms2 < MOST_OF_MOTION * expected:
+            return code
+    return "gravity_missing" if mean_ms2 < low else "acc_scale"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,7 +286,7 @@ class QualityState:
 class Signs:
     """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
     whether it moves at its end, whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
-    whether it is noise throughout, whether it holds a saturated sample."""
+    whether it is noise throughout, whether it holds a saturated sample, or bridges a loss."""
 
     held: int = 0
     is_moving: bool = False
@@ -278,6 +294,7 @@ class Signs:
     is_turned: bool = False
     is_noisy: bool = False
     is_saturated: bool = False
+    is_lossy: bool = False
 
 
 CLEAN = Signs()

@@ -72,7 +72,8 @@ class ResamplerState:
     """Where a device's stream stands. max_t_ns: newest stamp of this clock; last_*: newest released sample;
     anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released; late*:
     the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES, without doubles;
-    rail: of what was released; saturated_t_ns: its saturated samples that may touch a grid sample to come."""
+    rail: of what was released; saturated_t_ns, lossy_t_ns: its samples that are saturated, and those right after a loss
+    that was bridged, that may touch a grid sample to come; lost_t_ns: losses before samples that are still to come."""
 
     max_t_ns: int | None = None
     late_t_ns: IntArray = field(default_factory=lambda: _NO_T)
@@ -87,6 +88,8 @@ class ResamplerState:
     seen: IntArray = field(default_factory=lambda: _NO_T)
     rail: RailState = field(default_factory=RailState)
     saturated_t_ns: IntArray = field(default_factory=lambda: _NO_T)
+    lossy_t_ns: IntArray = field(default_factory=lambda: _NO_T)
+    lost_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     counters: StreamCounters = StreamCounters()
 
     @property
@@ -107,7 +110,8 @@ class GridChunk:
     """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment.
 
     bridges: bool (n,), which of them fill a hole, with no sample near; None: none does. saturated: bool (n,), which of
-    them are made of a saturated sample, or have one since the grid sample before; None: none.
+    them are made of a saturated sample, or have one since the grid sample before; lossy: the same of samples right
+    after a loss, and so all that bridge it; None: none.
     """
 
     anchor_t_ns: int
@@ -115,6 +119,7 @@ class GridChunk:
     values: FloatArray
     bridges: BoolArray | None = None
     saturated: BoolArray | None = None
+    lossy: BoolArray | None = None
 
     @property
     def starts_segment(self) -> bool:
@@ -135,6 +140,8 @@ def resample(
     chunks: list[GridChunk] = []
     values = np.hstack([block.acc_ms2, block.gyr_rads])
     n_before = state.counters.n_samples
+    if block.lost_t_ns.size:
+        state = replace(state, lost_t_ns=np.concatenate([state.lost_t_ns, block.lost_t_ns]))
     parts, late_t_ns, late, seen = _admit(state, block.t_ns, values, settings.reorder_ns)
     for part in parts:
         if part.resets:
@@ -293,6 +300,7 @@ def _interpolate(
     if state.last_t_ns is not None:
         t_ns = np.concatenate([[state.last_t_ns], t_ns])
         values = np.concatenate([state.last, values])
+    state = _find_losses(state, t_ns, settings.gap_ns)
     cuts = np.flatnonzero(np.diff(t_ns) > settings.gap_ns) + 1
     bounds = [0, *cuts.tolist(), t_ns.size]
     is_new = state.last_t_ns is None
@@ -304,10 +312,10 @@ def _interpolate(
             anchor, n_grid, recent = int(t[0]), 0, t[-RATE_STAMPS:]
         else:
             recent = np.concatenate([recent, t[1:]])[-RATE_STAMPS:]
-        chunk, bridges, saturated = _grid(t, v, anchor, n_grid, rate_hz, saturated_t)
+        chunk, bridges, (saturated, lossy) = _grid(t, v, anchor, n_grid, rate_hz, (saturated_t, state.lossy_t_ns))
         interpolated += 0 if bridges is None else int(np.count_nonzero(bridges))
         if len(chunk):
-            chunks.append(GridChunk(anchor, n_grid, chunk, bridges, saturated))
+            chunks.append(GridChunk(anchor, n_grid, chunk, bridges, saturated, lossy))
             n_grid += len(chunk)
     kept_ns = round(NS_PER_S / rate_hz) + 1  # the last grid sample is not older than that
     n_gaps, n_saturated = state.counters.gap + len(cuts), state.counters.saturated + new_t.size
@@ -320,23 +328,41 @@ def _interpolate(
         n_grid=n_grid,
         recent_t_ns=recent.copy(),
         rail=rail,
-        saturated_t_ns=saturated_t[saturated_t >= t_ns[-1] - kept_ns] if saturated_t.size else _NO_T,
+        saturated_t_ns=_later(saturated_t, int(t_ns[-1]) - kept_ns),
+        lossy_t_ns=_later(state.lossy_t_ns, int(t_ns[-1]) - kept_ns),
         counters=counters,
     )
 
 
+def _find_losses(state: ResamplerState, t_ns: IntArray, gap_ns: int) -> ResamplerState:
+    """The state once the first samples after losses are among these, the last released one first; a loss longer than a
+    gap is one, and bridged by nothing."""
+    if not state.lost_t_ns.size:
+        return state
+    at = np.searchsorted(t_ns, state.lost_t_ns)
+    is_here = at < t_ns.size
+    found = np.unique(at[is_here & (at > 0)])
+    found = found[t_ns[found] - t_ns[found - 1] <= gap_ns]
+    lossy_t_ns = np.concatenate([state.lossy_t_ns, t_ns[found]])
+    return replace(state, lossy_t_ns=lossy_t_ns, lost_t_ns=state.lost_t_ns[~is_here])
+
+
+def _later(t_ns: IntArray, than_ns: int) -> IntArray:
+    return t_ns[t_ns >= than_ns] if t_ns.size else _NO_T
+
+
 def _grid(
-    t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float, saturated_t_ns: IntArray
-) -> tuple[FloatArray, BoolArray | None, BoolArray | None]:
-    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp; which fill holes, and which samples at
-    saturated_t_ns touch, if any."""
+    t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float, marked_t_ns: tuple[IntArray, IntArray]
+) -> tuple[FloatArray, BoolArray | None, tuple[BoolArray | None, BoolArray | None]]:
+    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp; which fill holes; and for both kinds of
+    marked samples which they touch, if any."""
     step_ns = NS_PER_S / rate_hz
     last_k = int((int(t_ns[-1]) - anchor) / step_ns) + 1  # one too many at most
     k = np.arange(n_grid, last_k + 1, dtype=np.int64)
     offset = grid_offset_ns(k, rate_hz)
     offset = offset[offset <= int(t_ns[-1]) - anchor]
     if offset.size == 0:
-        return _NO_V, None, None
+        return _NO_V, None, (None, None)
     rel = t_ns - anchor
     left = np.searchsorted(rel, offset, side="right") - 1
     right = np.minimum(left + 1, t_ns.size - 1)  # the last sample itself is met with weight 0
@@ -344,10 +370,10 @@ def _grid(
     weight = (offset - rel[left]) / width
     bridges = (width > HOLE_STEPS * step_ns) & (weight > 0)
     grid: FloatArray = v[left] + (v[right] - v[left]) * weight[:, None]
-    saturated = None
-    if saturated_t_ns.size:  # those between a grid sample and the one before it, and the two that it is made of
-        before = np.minimum(grid_offset_ns(np.maximum(k[: offset.size] - 1, 0), rate_hz) + 1, rel[left])
-        until = np.where(weight > 0, rel[right], rel[left])
-        at = saturated_t_ns - anchor
-        saturated = np.searchsorted(at, until, side="right") > np.searchsorted(at, before, side="left")
-    return grid, bridges if bridges.any() else None, saturated
+    touched: list[BoolArray | None] = [None, None]
+    for i, marked in enumerate(marked_t_ns):
+        if marked.size:  # those between a grid sample and the one before it, and the two that it is made of
+            before = np.minimum(grid_offset_ns(np.maximum(k[: offset.size] - 1, 0), rate_hz) + 1, rel[left])
+            until, at = np.where(weight > 0, rel[right], rel[left]), marked - anchor
+            touched[i] = np.searchsorted(at, until, side="right") > np.searchsorted(at, before, side="left")
+    return grid, bridges if bridges.any() else None, (touched[0], touched[1])

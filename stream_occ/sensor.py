@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,21 +15,25 @@ from stream_occ.quality import (
     is_moving,
     is_noisy,
     is_turned_unseen,
+    motion_fault,
     rest_fault,
     watch,
 )
 from stream_occ.windowing import WindowBatch
 
 REST_WINDOWS_FOR_FAULT = 3  # windows at rest that must agree before a fault is named or taken back
+ODD_WINDOWS_FOR_FAULT = 60  # windows in a row, at rest or not, whose mean |a| no body shows
 
 
 @dataclass(frozen=True, slots=True)
 class RestState:
-    """Fault that |a| at rest points to; `candidate` has been seen in `n_agreeing` windows at rest in a row."""
+    """Fault that |a| points to, at rest or not. `candidate` has been seen in `n_agreeing` windows at rest in a row;
+    n_odd: windows in a row whose mean |a| no body shows."""
 
     fault: str | None = None
     candidate: str | None = None
     n_agreeing: int = 0
+    n_odd: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +55,44 @@ def signs_of(batch: WindowBatch, found: Motion) -> list[Signs]:
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
     turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
     noisy = is_noisy(batch.signals)
-    saturated = batch.saturated
-    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated)
+    saturated, lossy = batch.saturated, batch.lossy
+    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated | lossy)
     moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
     for i, moves in zip(rows.tolist(), moving, strict=True):
-        marks = (bool(mark[i]) for mark in (found.is_stuck, turned, noisy, saturated))
+        marks = (bool(mark[i]) for mark in (found.is_stuck, turned, noisy, saturated, lossy))
         signs[i] = Signs(int(held[i]), moves, *marks)
     return signs
 
 
-def watch_sensor(state: SensorState, signs: Signs, rest_ms2: float, *, n_overlapping: int) -> SensorState:
-    """The state after one more window, whose faults are those that touch this window; rest_ms2: its |a| at rest."""
-    quality, rest = watch(state.quality, signs, n_overlapping=n_overlapping), state.rest
+def watch_sensor(
+    state: SensorState, signs: Signs, mean_ms2: float, rest_ms2: float, *, n_overlapping: int
+) -> tuple[SensorState, bool]:
+    """The state after one more window, and whether it may be normal; mean_ms2: its |a|, rest_ms2: the same at rest.
+
+    It may not where a fault holds or shows, or where it bridges what came and could not be believed.
+    """
+    quality, rest, is_odd = watch(state.quality, signs, n_overlapping=n_overlapping), state.rest, False
     if not quality.faults:  # what is stuck has no gravity to be measured
-        rest = _watch_rest(rest, rest_ms2)
-    return state if quality is state.quality and rest is state.rest else SensorState(rest, quality)
+        is_at_rest = not np.isnan(rest_ms2)
+        fault = rest_fault(rest_ms2) if is_at_rest else motion_fault(mean_ms2)
+        rest, is_odd = _watch_rest(rest, fault) if is_at_rest else _watch_motion(rest, fault), fault is not None
+    if quality is not state.quality or rest is not state.rest:
+        state = SensorState(rest, quality)
+    return state, not (state.faults or is_odd or signs.is_noisy or signs.is_lossy)
 
 
-def _watch_rest(state: RestState, magnitude_ms2: float) -> RestState:
+def _watch_rest(state: RestState, fault: str | None) -> RestState:
     """Names a fault, or takes it back, once enough windows at rest in a row say the same."""
-    if np.isnan(magnitude_ms2):
-        return state
-    fault = rest_fault(magnitude_ms2)
     if fault == state.candidate and state.n_agreeing == REST_WINDOWS_FOR_FAULT:
         return state
     n_agreeing = state.n_agreeing + 1 if fault == state.candidate else 1
     settled = fault if n_agreeing >= REST_WINDOWS_FOR_FAULT else state.fault
     return RestState(settled, fault, n_agreeing)
+
+
+def _watch_motion(state: RestState, fault: str | None) -> RestState:
+    """Names a fault once enough windows in a row show it without a rest; windows at rest alone take it back."""
+    if fault is None:
+        return replace(state, n_odd=0) if state.n_odd else state
+    n_odd = state.n_odd + 1
+    return replace(state, n_odd=n_odd) if n_odd < ODD_WINDOWS_FOR_FAULT else RestState(fault, fault)

@@ -21,7 +21,7 @@ class Shown:
     """Ends t_end_ns (n,) and motion of n windows of one recording after another, in their order.
 
     is_closing (n,): it ends a segment off the hop, and counts where it is flagged alone. is_faulty (n,): a fault of the
-    sensor holds, so that it may be flagged and is never normal.
+    sensor holds or shows, so that it may be flagged and is never normal.
     """
 
     t_end_ns: IntArray
@@ -44,11 +44,11 @@ def shown(batches: Iterable[WindowBatch], shape: WindowShape) -> Shown:
     for batch in batches:
         found, closes = wearer.motion(batch), batch.closes
         is_faulty = np.zeros(len(batch), dtype=np.bool_)
-        rest = rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
-        looks = zip(signs_of(batch, found), rest, closes.tolist(), strict=True)
-        for i, (signs, rest_ms2, is_closing) in enumerate(looks):
-            after = watch_sensor(state, signs, rest_ms2, n_overlapping=n_overlapping)
-            is_faulty[i] = bool(after.faults)
+        means = found.norm_mean_ms2.tolist(), rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
+        looks = zip(signs_of(batch, found), *means, closes.tolist(), strict=True)
+        for i, (signs, mean_ms2, rest_ms2, is_closing) in enumerate(looks):
+            after, may_be_normal = watch_sensor(state, signs, mean_ms2, rest_ms2, n_overlapping=n_overlapping)
+            is_faulty[i] = not may_be_normal
             state = state if is_closing else after
         parts.append(Shown(batch.t_end_ns, found, closes, is_faulty))
     return joined(parts)

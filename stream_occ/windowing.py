@@ -14,7 +14,7 @@ from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, gri
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
 SIGNAL_BITS = (1 << N_SIGNALS) - 1
-BRIDGED, SATURATED = HELD_BITS + 1, 2 * (HELD_BITS + 1)  # the next bits
+BRIDGED, SATURATED, LOSSY = ((HELD_BITS + 1) << n for n in range(3))  # the next bits
 _NO_HELD: IntArray = np.empty(0, dtype=np.int64)
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
 
@@ -26,8 +26,8 @@ class WindowBatch:
     device_ids: n names; t_start_ns: int64 (n,); signals: float64 (n, 6, m), rows acc x, y, z (m/s2), gyr x, y, z
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
-    window's end, bit 12 where a hole was bridged in it, bit 13 where a sample of it is saturated; None: nobody has
-    looked. is_closing: bool (n,), made by `closing_window`; None: none of them.
+    window's end, bit 12 where a hole was bridged in it, bit 13 where a sample of it is saturated, bit 14 where a loss
+    was bridged in it; None: nobody has looked. is_closing: bool (n,), made by `closing_window`; None: none of them.
     """
 
     device_ids: tuple[str, ...]
@@ -60,6 +60,11 @@ class WindowBatch:
     def saturated(self) -> BoolArray:
         """Which of the n windows have a sample at the sensor's full scale (`quality.push_rail`)."""
         return np.zeros(len(self), dtype=np.bool_) if self.held is None else self.held & SATURATED != 0
+
+    @property
+    def lossy(self) -> BoolArray:
+        """Which of the n windows bridge messages that came and could not be believed."""
+        return np.zeros(len(self), dtype=np.bool_) if self.held is None else self.held & LOSSY != 0
 
     @property
     def closes(self) -> BoolArray:
@@ -110,8 +115,8 @@ class CutterState:
     """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on.
 
     `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it;
-    held: int64 (n,), which of the unfiltered signals are held at each grid sample, BRIDGED and SATURATED. anchor_t_ns:
-    stamp of grid sample 0.
+    held: int64 (n,), which of the unfiltered signals are held at each grid sample, BRIDGED, SATURATED and LOSSY;
+    anchor_t_ns: stamp of grid sample 0.
     The latest window's length at least is kept, for `closing_window`; is_closed: it was cut since the last chunk.
     """
 
@@ -143,6 +148,8 @@ def push_chunk(
         held |= np.where(chunk.bridges, BRIDGED, 0)
     if chunk.saturated is not None:
         held |= np.where(chunk.saturated, SATURATED, 0)
+    if chunk.lossy is not None:
+        held |= np.where(chunk.lossy, LOSSY, 0)
     held = np.concatenate([state.held, held])
     signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
     first, start = state.first, state.next_start

@@ -29,8 +29,12 @@ def stamps(draw, max_size=160):
 
 
 def block_of(t_ns, seed=0, device_id="dev", is_clipped=False):
-    """A block with random signals at the given stamps; is_clipped: of one axis the swings go beyond its full scale."""
-    values = np.random.default_rng(seed).normal(size=(len(t_ns), 6)) * 9
+    """A body in motion at the given stamps: gravity, swings of random phase, a little noise; is_clipped: one axis goes
+    beyond its full scale."""
+    rng, t_s = np.random.default_rng(seed), np.asarray(t_ns)[:, None] / 1e9
+    values = 0.6 * np.sin(2 * np.pi * (rng.uniform(0.5, 2.0, 6) * t_s + rng.uniform(size=6)))
+    values[:, 2] += 9.8
+    values += rng.normal(scale=0.01, size=values.shape)
     if is_clipped:
         values[:, 1] = np.clip(30 * np.sin(2 * np.pi * np.asarray(t_ns) / 1e9), -20, 20)
     return SampleBlock(device_id, np.asarray(t_ns, dtype=np.int64), values[:, :3], values[:, 3:])

@@ -9,7 +9,7 @@ from stream_occ.checkpoint import dump_state, load_state
 from stream_occ.errors import DataError
 from stream_occ.events import Command, EventPolicy
 from stream_occ.pipeline import Pipeline
-from stream_occ.samples import SampleBlock
+from stream_occ.samples import SampleBlock, joined
 from tests.unit.toy_model import ToyFeatures, toy_model
 
 MS = 1_000_000
@@ -44,8 +44,8 @@ def test_devices_are_scored_apart_and_ordered_by_first_block():
 
 def test_score_at_the_threshold_is_normal():
     """An outlier lies strictly above the threshold."""
-    pipeline = Pipeline(toy_model(threshold=7.0))
-    _, decisions, _ = pipeline.step(pipeline.initial(), [worn("a", acc_x=7.0)], 0)
+    pipeline = Pipeline(toy_model(threshold=1.0))
+    _, decisions, _ = pipeline.step(pipeline.initial(), [worn("a", acc_x=1.0)], 0)
     assert {d.label for d in decisions} == {"normal"}
 
 
@@ -85,12 +85,35 @@ def test_wrong_unit_is_named_once_the_device_rests(acc_z, faults):
     assert state.devices["a"].faults == faults
 
 
-def test_no_window_is_normal_while_a_fault_of_the_sensor_holds():
-    """The third window at rest names the fault; from there on none of 17 gets a verdict: 2 normal, 15 unscorable."""
+def test_no_window_is_normal_while_a_fault_of_the_sensor_shows_or_holds():
+    """The third window at rest names the fault, and none of 17 gets a verdict; nor do two before it is taken back."""
     pipeline = Pipeline(toy_model(threshold=5.0))
     state, decisions, _ = pipeline.step(pipeline.initial(), [worn("a", acc_z=1.0)], 0)
-    assert [d.label for d in decisions] == ["normal"] * 2
-    assert (state.devices["a"].n_windows, state.devices["a"].n_unscorable) == (17, 15)
+    assert decisions == []
+    assert (state.devices["a"].n_windows, state.devices["a"].n_unscorable) == (17, 17)
+    assert state.devices["a"].faults == ("acc_unit_g_as_ms2",)
+    state, decisions, _ = pipeline.step(state, [worn("a", n=35, start_ms=12_000)], 0)
+    assert [d.label for d in decisions] == ["normal"] * 2  # of four
+    assert state.devices["a"].faults == ()
+
+
+def test_window_that_bridges_what_could_not_be_believed_is_flagged_or_nothing():
+    """Windows of 20 samples every 5, samples 50 to 54 refused: those that hold a part of the hole or its end: 54 to
+    74; an impact among them is flagged. As two messages or as one; a hole that is only late is bridged."""
+    pipeline = Pipeline(toy_model(threshold=5.0))
+    whole = moving("a", 100)
+    whole.acc_ms2[64, 0] = 7.0  # the last sample of a window
+    before, after = (
+        SampleBlock("a", whole.t_ns[rows], whole.acc_ms2[rows], whole.gyr_rads[rows])
+        for rows in (slice(50), slice(55, None))
+    )
+    after = replace(after, lost_t_ns=after.t_ns[:1])
+    expected = [(n, "outlier" if n == 64 else "normal") for n in range(19, 100, 5) if n == 64 or not 54 <= n <= 74]
+    for blocks in ([before, after], joined([before, after])):
+        _, decisions, _ = pipeline.step(pipeline.initial(), blocks, 0)
+        assert [(round(d.t_end_ns / 20e6), d.label) for d in decisions] == expected
+    plain = replace(after, lost_t_ns=after.lost_t_ns[:0])
+    assert len(pipeline.step(pipeline.initial(), [before, plain], 0)[1]) == 17
 
 
 AT_ONCE = EventPolicy(check=False, countdown_s=0.0, clear_after_s=1.5)
@@ -348,5 +371,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 8; got 2"):
+    with pytest.raises(DataError, match="format version 9; got 2"):
         load_state(b'{"format_version":2}')
