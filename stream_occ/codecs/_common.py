@@ -311,18 +311,17 @@ def to_sensor_block(
 
 def _in_our_axes(values: FloatArray, factor: float, axes: tuple[str, str, str]) -> FloatArray:
     """values[:, columns] * signs * factor; values as they are, to the bit, where there is nothing to do."""
-    if axes != ("x", "y", "z"):
-        columns, signs = check_axes(axes)
-        values = np.ascontiguousarray(values[:, columns]) * np.array(signs)
-    if factor == 1.0:
-        return values
-    with np.errstate(over="ignore"):  # infinity is refused by name
-        return values * factor
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN, also a signalling one, are refused by name
+        if axes != ("x", "y", "z"):
+            columns, signs = check_axes(axes)
+            values = np.ascontiguousarray(values[:, columns]) * np.array(signs)
+        return values if factor == 1.0 else values * factor
 
 
 def check_values(values: FloatArray, sensor: str, bound: float, unit: str, device_id: str) -> None:
     """Refuses NaN, infinity and what exceeds the bound."""
-    largest = np.abs(values).max()  # NaN wins over every number
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(values).max()  # NaN wins over every number
     if largest <= bound:
         return
     if not np.isfinite(largest):

@@ -189,6 +189,19 @@ def test_number_of_a_block_goes_through_every_codec_that_has_one() -> None:
         assert decode(codec, load_codec(codec).encode(one)).number == (4_294_967_295, 12)
 
 
+@pytest.mark.parametrize("codec", ["msgpack", "cbor", "compact"])
+@pytest.mark.parametrize("profile", [DECLARED, DeviceProfile(axes=("-z", "x", "y"))])
+def test_signalling_nan_is_refused_and_not_warned_of(codec: str, profile: DeviceProfile) -> None:
+    """Doubles may hold one, and arithmetic on it raises a flag that other NaN do not."""
+    [signalling] = struct.unpack("<d", bytes.fromhex("010000000000f07f"))
+    acc = np.array([[signalling, 0.0, 9.8]])
+    whole = load_codec(codec).encode(SampleBlock("w1", np.array([1_700_000_000 * 10**9]), acc, np.zeros((1, 3))))
+    assert reason_of(codec, whole, profile) == "not_finite"
+    in_g = {**DOCUMENT, "acc": [[signalling, 0.0, 1.0]] * 2}
+    if codec in PACKERS:
+        assert reason_of(codec, PACKERS[codec](in_g), profile) == "not_finite"
+
+
 def test_compact_message_that_is_damaged_is_refused_by_reason() -> None:
     """Each byte changed alone is noticed; other versions, lengths, scales, rates and stamps have their reasons."""
     good = compact()
