@@ -207,8 +207,12 @@ def _compared(stage: Stage, n_devices: int) -> dict[str, Any]:
 
 
 def _n_windows(state: DeviceState | None) -> tuple[int, int]:
-    """Windows at their places in the stream's one segment, and all that counted."""
-    return (0, 0) if state is None else (state.cutter.next_start // HOP_SAMPLES, state.n_windows)
+    """Windows at their places in the stream, where it has one segment, and all that counted."""
+    if state is None:
+        return 0, 0
+    counters = state.resampler.counters
+    is_broken = counters.gap + counters.clock_reset > 0
+    return state.n_windows if is_broken else state.cutter.next_start // HOP_SAMPLES, state.n_windows
 
 
 def _closings_in_falls(path: Path, sent: Mapping[str, Any]) -> Counter[str]:
