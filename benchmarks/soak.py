@@ -50,6 +50,7 @@ LIFE_S = 240.0
 JUNK_EVERY = 200  # messages
 CLEAR_EVERY = 240  # messages: with two a second, each device's alert every 120 s of its time
 N_BLOCKS = 12  # neighbouring seconds are alike: the line goes through means of so many stretches
+STOP_S = 60.0  # for what still waits at the end
 NAME = "stream_occ_"
 
 
@@ -284,20 +285,26 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
             assert player.stdout is not None
             player.stdout.readline()  # its wearers are made
             watch = Watch(psutil.Process(detector.pid), port)
-            while player.poll() is None:
-                assert detector.process is not None
-                if detector.process.poll() is not None:
-                    raise RuntimeError(f"detect ended: {detector.log.read_text()[-1000:]}")
-                samples.append(watch.look())
-                time.sleep(max(0.0, len(samples) - samples[-1].t_s))
-            said = json.loads(player.stdout.read())
+            assert detector.process is not None
+            n_unanswered = 0
+            while player.poll() is None and detector.process.poll() is None:
+                try:
+                    samples.append(watch.look())
+                except (OSError, psutil.NoSuchProcess):  # a second without an answer; what there is is still drawn
+                    n_unanswered += 1
+                time.sleep(1.0 - time.monotonic() % 1.0)
+            said = {} if player.poll() is None else json.loads(player.stdout.read() or "{}")
         finally:
             player.kill()
             player.wait(10)
         refused: dict[str, float] = defaultdict(float)
         for key, n in watch.refused.items():
             refused[key.split('"')[1]] += n
-        return samples, {**said, "refused_by_reason": dict(refused), "exit_code": detector.stop()}
+        said |= {"refused_by_reason": dict(refused), "unanswered": n_unanswered}
+        try:
+            return samples, said | {"exit_code": detector.stop(STOP_S)}
+        except subprocess.TimeoutExpired:
+            return samples, said | {"exit_code": None}
 
 
 def main() -> int:
@@ -322,8 +329,8 @@ def main() -> int:
     line, wrong = findings([s for s in samples if s.t_s >= warm_up_s], arguments.growth_mb)
     if said["refused_by_reason"].get("queue_full", 0) > 0:
         wrong.append("the service did not keep up: messages were refused. Lower --speed")
-    if said["exit_code"] != 0:
-        wrong.append(f"detect ended with exit code {said['exit_code']}")
+    if said["exit_code"] != 0 or "behind_s" not in said:
+        wrong.append(f"detect or the devices ended early or not at all: exit code {said['exit_code']} of detect")
     last = samples[-1]
     told = {
         "devices": arguments.devices,
