@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from stream_occ.errors import DataError
 from stream_occ.messages import AlertMessage, EventMessage, Message, WaveformMessage, alert_message, instant
+from stream_occ.regular import open_regular
 from stream_occ.saved import alert_of
 from stream_occ.store import waveform_of
 from stream_occ.waveform import Waveform
@@ -134,9 +135,11 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with open_regular(path) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise DataError(str(path), f"hold at most {MAX_BYTES} bytes", str(path.stat().st_size), _REMEDY)
-        content = _printable(json.loads(path.read_bytes()))
+        content = _printable(json.loads(data))
     except OSError as error:
         raise DataError(str(path), "be a file that can be read", str(error.strerror), "Name another") from error
     except (ValueError, RecursionError) as error:

@@ -35,7 +35,7 @@ from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, Alert
 from stream_occ.saved import SavedDevice, alert_json, alert_of
-from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, damaged, locked
+from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, check_kind, damaged, locked
 from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.store")
@@ -102,6 +102,7 @@ class Store:
         self.path = path
         self._limits = limits or StoreLimits()
         path.parent.mkdir(parents=True, exist_ok=True)
+        check_kind(path)
         self._lock = locked(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it holds is for its user alone

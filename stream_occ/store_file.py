@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import IO
 
 from stream_occ.errors import DataError, ServiceError
+from stream_occ.regular import open_regular
 
 HEADER_BYTES = 100  # of an SQLite file
 APPLICATION_ID = 0x0CC57A7E  # marks the file as ours, at offset 68 of an SQLite file
 REMEDY = "Set state.path to another file, or move this one away: open alerts in it are then forgotten"
 
 
+def check_kind(path: Path) -> None:
+    """Raises DataError where the file, or the lock beside it, is there and none that can be opened without waiting."""
+    for each in (path, _lock_of(path)):
+        if each.exists() and not (each.is_file() or each.is_dir()):
+            raise DataError(str(each), "be a file", "a pipe, socket or device", REMEDY)
+
+
 def check_header(path: Path) -> None:
     """Raises DataError where the file is not empty and does not bear our mark; SQLite, if asked, might write to it."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         header = file.read(HEADER_BYTES)
     if header and not header.startswith(b"SQLite format 3\0"):
         raise damaged(path, "one that is not a database")
@@ -30,7 +38,7 @@ def damaged(path: Path, got: str) -> DataError:
 
 def locked(path: Path) -> IO[str]:
     """A lock beside the file, held while it is open: SQLite's own locks would let two services write in turn."""
-    lock = path.with_name(path.name + ".lock").open("a")
+    lock = _lock_of(path).open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -39,3 +47,7 @@ def locked(path: Path) -> IO[str]:
             str(path), "be held by one process", "a running detector", "Stop it, or give this one its own state.path"
         ) from error
     return lock
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")

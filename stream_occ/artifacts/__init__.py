@@ -31,6 +31,7 @@ from stream_occ.artifacts import container
 from stream_occ.artifacts.card import UNITS, Card, DetectorCard, FeatureSetCard, ModelInfo, SelfTest, first_problem
 from stream_occ.artifacts.container import FormatError, Header
 from stream_occ.errors import ConfigError, ModelError, StreamOccError
+from stream_occ.regular import open_regular
 from stream_occ.samples import FloatArray
 from stream_occ.scoring import Arrays, Model, Scaler, Scorer, load_scorer
 
@@ -142,7 +143,7 @@ def unpack_model(content: bytes, *, where: str = "model", key: bytes | None = No
 def read_key(path: str | Path) -> bytes:
     """The signing key in a file, without a line end; ModelError where it cannot be read or is too short."""
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             key = stream.read(MAX_KEY_BYTES + 1).rstrip(b"\r\n")
     except OSError as error:
         raise ModelError(str(path), "be a readable key file", error.strerror or "an error", "Check its name") from error
@@ -160,7 +161,7 @@ def map_file(path: str | Path) -> Any:
         if not stat.S_ISREG(status.st_mode):
             got = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
             raise ModelError(where, "be a model file", got, "Name the .occ file that train wrote")
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             if os.fstat(stream.fileno()).st_size == 0:
                 raise ModelError(where, "be a model file", "an empty file", _RETRAIN)
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

@@ -39,6 +39,7 @@ from stream_occ.config.models import (
 )
 from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml
 from stream_occ.errors import ConfigError
+from stream_occ.regular import open_regular
 
 __all__ = [
     "DEVICE_FIELD",
@@ -250,7 +251,7 @@ class _Draft:
         if source is None:
             return None
         try:
-            with source.open("rb") as file:
+            with open_regular(source) as file:
                 secret = file.read(MAX_SECRET_BYTES + 1).decode("utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             self.add(path, "be a readable text file", type(error).__name__, "Check the path and its permissions")

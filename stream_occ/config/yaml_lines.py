@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from stream_occ.errors import ConfigError
+from stream_occ.regular import open_regular
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
@@ -52,7 +53,7 @@ class Document:
 def load_yaml(path: Path) -> Document:
     """The document in the file, `-` being standard input; raises ConfigError with file:line."""
     try:
-        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(
