@@ -22,7 +22,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -278,6 +278,9 @@ class Store:
             if (problem := self._pragma("quick_check(1)")) != "ok":
                 raise damaged(self.path, problem)
             self._db.executescript(_ADDED)
+            if missing := _columns_wanted() - _columns(self._db):
+                table, column = min(missing)
+                raise damaged(self.path, f"one without column {column} of table {table}")
             self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
         except sqlite3.OperationalError:
             raise  # full, read-only, locked: the disk's trouble, not the file's
@@ -326,6 +329,19 @@ def waveform_of(db: sqlite3.Connection, alert_id: str) -> tuple[int, Waveform] |
     if row is None:
         return None
     return row[0], Waveform(row[1], row[2], np.frombuffer(row[3], dtype="<f4").reshape(-1, 6))
+
+
+def _columns(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    """(table, column) of all that is there."""
+    return set(
+        db.execute("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'")
+    )
+
+
+def _columns_wanted() -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(_SCHEMA + _ADDED)
+        return _columns(db)
 
 
 def _json_or_none(alert: Alert | None) -> str | None:

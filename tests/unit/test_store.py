@@ -212,6 +212,20 @@ def undecodable(path: Path) -> None:
     store.close()
 
 
+def without_table(path: Path) -> None:
+    Store(path).close()
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("DROP TABLE devices")
+    db.close()
+
+
+def without_column(path: Path) -> None:
+    Store(path).close()
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("ALTER TABLE alerts RENAME COLUMN told_ns TO other")
+    db.close()
+
+
 def read(path: Path) -> None:
     store = Store(path)
     try:
@@ -231,6 +245,8 @@ def read(path: Path) -> None:
         (future, f"version {SCHEMA_VERSION + 1}"),
         (torn, "malformed|Tree|Page"),
         (undecodable, "device w1"),
+        (without_table, "must be an undamaged state file; got one without column device_id of table devices"),
+        (without_column, "one without column told_ns of table alerts"),
     ],
 )
 def test_damaged_and_foreign_files_are_refused_and_not_touched(tmp_path: Path, make: object, got: str) -> None:
