@@ -1,7 +1,8 @@
 """Faults of sensors, clocks and links, put into what a simulated device sends: one file a fault, found by its name.
 
-A fault's module has `DEFAULT`, its strength where none is given, and `start(value)`, which gives a function of one
-device's messages, called with each in turn: what it returns is sent in its place, and nothing where that is empty.
+A fault's module has `DEFAULT`, its strength where none is given, `CHOICES` where not every number is one, and
+`start(value)`, which gives a function of one device's messages, called with each in turn: what it returns is sent in
+its place, and nothing where that is empty.
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ def fault_names() -> tuple[str, ...]:
 
 def load_fault(text: str) -> Callable[[], Disturb]:
     """What starts the fault NAME or NAME:VALUE for one device; raises UsageError for a name or value that is none."""
-    name, _, given = text.partition(":")
+    name, colon, given = text.partition(":")
     module: Any = load_plugin(FAMILY, name, kind="--fault", error=UsageError)
     try:
-        value = float(given) if given else float(module.DEFAULT)
+        value = float(given) if colon else float(module.DEFAULT)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
         raise UsageError(f"--fault {name}", "have a number behind the colon", repr(given), f"Write {name} alone")
+    choices: Sequence[int] | None = getattr(module, "CHOICES", None)
+    if choices is not None and value not in choices:
+        expected = f"have a whole number from {choices[0]} to {choices[-1]} behind the colon"
+        raise UsageError(f"--fault {name}", expected, repr(given), f"Write {name} alone for {module.DEFAULT}")
     start: Callable[[float], Disturb] = module.start
     return lambda: start(value)
 

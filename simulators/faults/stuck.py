@@ -10,6 +10,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import FloatArray, SampleBlock
 
 DEFAULT = 0
+CHOICES = range(7)
 
 
 def start(value: float) -> Disturb:

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,7 +81,11 @@ def _obstacle(path: Path, *, makes_folder: bool) -> str | None:
         return "in a folder that does not exist"
     if not folder.is_dir():
         return f"below the file {folder}"
-    return None if os.access(folder, os.W_OK | os.X_OK) else f"in the folder {folder} that cannot be written to"
+    may_write = os.access(folder, os.W_OK | os.X_OK)
+    with suppress(OSError):  # tried too: root may write everywhere, and yet nothing can be written to /proc
+        tempfile.TemporaryFile(dir=folder).close()
+        return None if may_write else f"in the folder {folder} that cannot be written to"
+    return f"in the folder {folder} that cannot be written to"
 
 
 def _checked_json(path: Path | None) -> Path | None:

@@ -148,8 +148,8 @@ def _protocol(reject_share: float, max_false_alarms_per_hour: float, seed: int, 
     if not 0.0 <= max_false_alarms_per_hour < float("inf"):
         got = f"{max_false_alarms_per_hour}"
         raise UsageError("--max-false-alarms-per-hour", "be 0 or more", got, "The usual value is 1")
-    if jobs == 0:
-        raise UsageError("--jobs", "be a number of processes, or -1 for all cores", "0", "Leave it out")
+    if jobs == 0 or jobs < -1:
+        raise UsageError("--jobs", "be a number of processes, or -1 for all cores", f"{jobs}", "Leave it out")
     return Protocol(reject_share=reject_share, max_false_alarms_per_hour=max_false_alarms_per_hour, seed=seed)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_occ.cli._common import JsonOption, progress, write_json
+from stream_occ.cli._common import JsonOption, check_output, progress, write_json
 
 if TYPE_CHECKING:
     from stream_occ.reproduction.report import Report
@@ -30,8 +30,19 @@ JobsOption = Annotated[int, typer.Option(help="Processes; -1 for all cores. Chan
 DatasetsOption = Annotated[
     str | None, typer.Option(metavar="NAMES", help="Only these sets, separated by commas, e.g. glass5,yeast6.")
 ]
+
+
+def _checked_markdown(path: Path | None) -> Path | None:
+    if path is not None:
+        check_output("--markdown", path, makes_folder=True)
+    return path
+
+
 MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", metavar="PATH", help="Write the tables to PATH, in Markdown.")
+    Path | None,
+    typer.Option(
+        "--markdown", metavar="PATH", callback=_checked_markdown, help="Write the tables to PATH, in Markdown."
+    ),
 ]
 
 
@@ -143,8 +154,8 @@ def _n_jobs(jobs: int) -> int:
     """Processes, at most one a core."""
     from stream_occ.errors import UsageError
 
-    if jobs == 0:
-        raise UsageError("--jobs", "be a number of processes, or -1 for all cores", "0", "Leave it out")
+    if jobs == 0 or jobs < -1:
+        raise UsageError("--jobs", "be a number of processes, or -1 for all cores", f"{jobs}", "Leave it out")
     return jobs if jobs < 0 else min(jobs, os.cpu_count() or 1)
 
 
@@ -156,6 +167,7 @@ def _write(found: Report, json_path: Path | None, markdown: Path | None) -> None
     text = found.to_markdown()
     if markdown is not None:
         try:
+            markdown.parent.mkdir(parents=True, exist_ok=True)
             markdown.write_text(text, encoding="utf-8")
         except OSError as error:
             got = f"{markdown} ({error.strerror})"

@@ -157,7 +157,10 @@ def _result(settings: TrainingConfig, general: tuple[Model, FloatArray] | None, 
     from stream_occ.datasets import open_dataset
     from stream_occ.training import train
     from stream_occ.training.adapting import adapt
+    from stream_occ.training.fitting import make_detector
 
+    if general is None:
+        make_detector(settings)  # a wrong name or parameter is told before the data are opened
     with ExitStack() as stack:
         opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
         sources = [stack.enter_context(source) for source in opened]

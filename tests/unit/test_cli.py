@@ -329,6 +329,45 @@ def test_json_that_cannot_be_written_is_told_before_the_work(
     assert (code, out, err) == (2, "", line)
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["train", "--dataset", "mobifall", "--data", "absent", "--out", "model.occ", "--report", "/proc/x"],
+        ["train", "--dataset", "mobifall", "--data", "absent", "--out", "/proc/x"],
+        ["train", "--dataset", "mobifall", "--data", "absent", "--out", "model.occ", "--json", "/proc/x"],
+        ["evaluate", "--dataset", "mobifall", "--data", "absent", "--html", "/proc/x"],
+        ["reproduce", "paper1", "--data", "absent", "--markdown", "/proc/x"],
+    ],
+)
+def test_result_that_even_root_cannot_write_is_told_before_the_work(
+    argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing can be made in /proc, whatever its mode says; the data, which are not there, are not looked for."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = output(capsys, *argv)
+    assert (code, "in the folder /proc that cannot be written to" in err) == (2, True)
+    assert argv[-2] in err
+
+
+@pytest.mark.parametrize("argv", [["evaluate", "--dataset", "mobifall"], ["reproduce", "paper1"]])
+def test_fewer_processes_than_none_are_refused(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """-1 alone means all cores."""
+    code, _, err = output(capsys, *argv, "--data", str(tmp_path), "--jobs", "-5")
+    assert code == 2
+    assert err.startswith("stream-occ: --jobs: must be a number of processes, or -1 for all cores; got -5.")
+
+
+def test_detector_that_there_is_not_is_told_before_the_data_are_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reading a set takes minutes, and this one is not there."""
+    argv = ["train", "--dataset", "mobifall", "--data", "absent", "--out", str(tmp_path / "m.occ")]
+    code, _, err = output(capsys, *argv, "--detector", "nope")
+    assert (code, "must be the name of a preset; got 'nope'" in err) == (2, True)
+
+
 def test_json_in_a_folder_that_will_be_made_or_to_a_device_is_taken(tmp_path: Path) -> None:
     """What `write_json` can write to is not refused before."""
     for path in (tmp_path / "new" / "deep" / "out.json", tmp_path / "out.json", Path("/dev/null")):

@@ -187,11 +187,18 @@ def test_every_fault_is_tried() -> None:
     assert {fault.partition(":")[0] for fault, *_ in EXPECTED} | {"not-worn"} == set(fault_names())
 
 
-@pytest.mark.parametrize("text", ["stuk", "stuck:x", "stuck:nan", "_private", ""])
+@pytest.mark.parametrize("text", ["stuk", "stuck:x", "stuck:nan", "stuck:", "_private", ""])
 def test_unknown_fault_is_refused_in_one_line(text: str) -> None:
     """With what would have been right."""
     with pytest.raises(UsageError, match=r"--fault"):
         load_fault(text)
+
+
+@pytest.mark.parametrize("value", ["9", "-1", "7", "1.5"])
+def test_signal_that_no_device_has_cannot_stick(value: str) -> None:
+    """Nor can there be one without a number behind the colon."""
+    with pytest.raises(UsageError, match=r"--fault stuck: must have a whole number from 0 to 6 behind the colon"):
+        load_fault(f"stuck:{value}")
 
 
 def test_what_a_codec_cannot_say_is_refused_in_one_line(recordings: dict[str, Recording]) -> None:
