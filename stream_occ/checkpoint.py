@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from stream_occ.clock import ClockState
 from stream_occ.errors import DataError
 from stream_occ.events import EventState, OpenAlert
 from stream_occ.joining import JoinState, Track
 from stream_occ.pipeline import DeviceState, PipelineState
-from stream_occ.quality import ClockState, HoldState, QualityState, RailState
+from stream_occ.quality import HoldState, QualityState, RailState
 from stream_occ.resampling import ResamplerState, StreamCounters
 from stream_occ.samples import Decision
 from stream_occ.sensor import RestState, SensorState

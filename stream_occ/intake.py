@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from stream_occ.clock import epoch_mistake
 from stream_occ.codecs import Codec, load_codec
 from stream_occ.config import DEVICE_FIELD, Config, InputConfig
 from stream_occ.drift import DriftWatch
@@ -23,7 +24,6 @@ from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
 from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.numbering import Number, Numbering, is_boot, is_seq
-from stream_occ.quality import epoch_mistake
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
 from stream_occ.topics import Topics, is_device_id
 from stream_occ.waveform import Waveform

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stream_occ.alarm_rate import with_raised
+from stream_occ.clock import ClockState, push_clock, set_clock
 from stream_occ.events import (
     TICK_GRACE_S,
     Command,
@@ -26,7 +27,7 @@ from stream_occ.events import (
 )
 from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
-from stream_occ.quality import ClockState, Signs, push_clock, rest_of, set_clock
+from stream_occ.quality import Signs, rest_of
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model

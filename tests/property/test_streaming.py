@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_occ.checkpoint import dump_state, load_state
+from stream_occ.clock import ClockState
 from stream_occ.events import EventPolicy
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.pipeline import Pipeline, PipelineState
-from stream_occ.quality import ClockState
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import SampleBlock
 from stream_occ.watching import shown

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stream_occ.quality import ClockState, push_clock, set_clock
+from stream_occ.clock import ClockState, push_clock, set_clock
 from stream_occ.samples import NS_PER_S
 from tests.unit.service_bench import CHECKED, Bench
 

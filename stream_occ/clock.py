@@ -1,0 +1,97 @@
+"""What the stamps of a device tell of its clock: how far it is off ours, and how fast it runs away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stream_occ.samples import NS_PER_S
+
+CLOCK_STEP_NS = 60 * NS_PER_S  # of so long the sample that was least late tells the clock: links only delay
+CLOCK_JUMP_NS = 30 * NS_PER_S  # lateness that changes by more is a backlog, or a clock that was set
+CLOCK_PACE_NS = 1 * NS_PER_S  # of two minutes in a row: a pace within 1.7 % of life
+CLOCK_STEPS = 10
+CLOCK_STEPS_FOR_DRIFT = 4
+CLOCK_OFFSET_S = (10.0, 5.0)  # a fault from the first on, until it is below the second
+CLOCK_DRIFT_PPM = (1000.0, 500.0)  # crystals are within 100, a phone's uncorrected clock within 30 (2.4 s a day)
+EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """A device's clock against ours. since_ns: UTC at which the present minute began; first_lag_ns, lag_ns: by how much
+    the newest stamp of its first message, and of the least late one, was behind UTC; lows: (UTC, lag_ns) of the last
+    whole minutes; faults: what holds now; own_lag_ns: by how much the clock is behind UTC, last found where samples
+    came at the pace of life for two minutes: a backlog comes faster, or slower where the link can do no more."""
+
+    since_ns: int | None = None
+    first_lag_ns: int = 0
+    lag_ns: int = 0
+    lows: tuple[tuple[int, int], ...] = ()
+    faults: tuple[str, ...] = ()
+    own_lag_ns: int = 0
+
+    @property
+    def offset_s(self) -> float | None:
+        """By how much the clock is ahead, less the delay of the fastest message; None within the first minute."""
+        return -self.lows[-1][1] / NS_PER_S if self.lows else None
+
+    @property
+    def drift_ppm(self) -> float | None:
+        """By how many millionths the clock is fast, over up to ten minutes; None before there are four."""
+        if len(self.lows) < CLOCK_STEPS_FOR_DRIFT:
+            return None
+        (first_ns, first_lag_ns), (last_ns, last_lag_ns) = self.lows[0], self.lows[-1]
+        return (first_lag_ns - last_lag_ns) / (last_ns - first_ns) * 1e6
+
+
+def push_clock(state: ClockState, newest_t_ns: int, now_ns: int) -> ClockState:
+    """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC).
+
+    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. Neither touches a window.
+    """
+    lag_ns = now_ns - newest_t_ns
+    if state.since_ns is None or now_ns < state.since_ns or abs(lag_ns - state.first_lag_ns) > CLOCK_JUMP_NS:
+        return ClockState(now_ns, lag_ns, lag_ns, own_lag_ns=state.own_lag_ns)
+    if now_ns - state.since_ns < CLOCK_STEP_NS:
+        return state if lag_ns >= state.lag_ns else replace(state, lag_ns=lag_ns)
+    lows = (*state.lows, (now_ns, state.lag_ns))[-CLOCK_STEPS:]
+    is_in_pace = len(lows) > 1 and abs(lows[-1][1] - lows[-2][1]) <= CLOCK_PACE_NS
+    own_lag_ns = state.lag_ns if is_in_pace else state.own_lag_ns
+    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults, own_lag_ns)
+    measured = (
+        ("clock_skew", state.offset_s, CLOCK_OFFSET_S),
+        ("clock_drift", state.drift_ppm, CLOCK_DRIFT_PPM),
+    )
+    faults = tuple(
+        name
+        for name, value, (begins, ends) in measured
+        if value is not None and abs(value) > (ends if name in state.faults else begins)
+    )
+    return replace(state, faults=faults)
+
+
+def set_clock(state: ClockState, by_ns: int) -> ClockState:
+    """The state after our own clock was set forward by so much: the device's is as much further behind."""
+    if state.since_ns is None:
+        return state
+    return replace(
+        state,
+        since_ns=state.since_ns + by_ns,
+        first_lag_ns=state.first_lag_ns + by_ns,
+        lag_ns=state.lag_ns + by_ns,
+        lows=tuple((t_ns + by_ns, lag_ns + by_ns) for t_ns, lag_ns in state.lows),
+        own_lag_ns=state.own_lag_ns + by_ns,
+    )
+
+
+def epoch_mistake(t_ns: int, now_ns: int) -> str | None:
+    """How a stamp is wrong that is in another unit of time than was declared; None where that is not what it is.
+
+    >>> epoch_mistake(1_700_000_000_123, 1_700_000_000_000_000_000)
+    '1e6 times too small'
+    """
+    for exponent in (3, 6, 9):
+        for factor, name in ((10**exponent, "small"), (10**-exponent, "large")):
+            if abs(t_ns * factor / now_ns - 1) < EPOCH_TOLERANCE:
+                return f"1e{exponent} times too {name}"
+    return None
