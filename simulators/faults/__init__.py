@@ -1,8 +1,8 @@
 """Faults of sensors, clocks and links, put into what a simulated device sends: one file a fault, found by its name.
 
-A fault's module has `DEFAULT`, its strength where none is given, `CHOICES` where not every number is one, and
-`start(value)`, which gives a function of one device's messages, called with each in turn: what it returns is sent in
-its place, and nothing where that is empty.
+A fault's module has `DEFAULT`, its strength where none is given; `BOUNDS`, the least and the greatest; `IS_WHOLE`, true
+where no other than whole numbers are; and `start(value)`, which gives a function of one device's messages, called with
+each in turn: what it returns is sent in its place, and nothing where that is empty.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ def load_fault(text: str) -> Callable[[], Disturb]:
     """What starts the fault NAME or NAME:VALUE for one device; raises UsageError for a name or value that is none."""
     name, colon, given = text.partition(":")
     module: Any = load_plugin(FAMILY, name, kind="--fault", error=UsageError)
+    low, high = module.BOUNDS
+    is_whole = getattr(module, "IS_WHOLE", False)
     try:
         value = float(given) if colon else float(module.DEFAULT)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise UsageError(f"--fault {name}", "have a number behind the colon", repr(given), f"Write {name} alone")
-    choices: Sequence[int] | None = getattr(module, "CHOICES", None)
-    if choices is not None and value not in choices:
-        expected = f"have a whole number from {choices[0]} to {choices[-1]} behind the colon"
-        raise UsageError(f"--fault {name}", expected, repr(given), f"Write {name} alone for {module.DEFAULT}")
+    if not low <= value <= high or (is_whole and not value.is_integer()):  # NaN is within nothing
+        expected = f"have a {'whole ' * is_whole}number from {low:g} to {high:g} behind the colon"
+        raise UsageError(f"--fault {name}", expected, repr(given)[:40], f"Write {name} alone for {module.DEFAULT:g}")
     start: Callable[[float], Disturb] = module.start
     return lambda: start(value)
 

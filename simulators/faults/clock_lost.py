@@ -10,6 +10,7 @@ from simulators.faults import Disturb, since_first
 from stream_occ.samples import NS_PER_S, SampleBlock
 
 DEFAULT = 8
+BOUNDS = (0, 1e6)
 Y2K_NS = 946_684_800 * NS_PER_S
 
 

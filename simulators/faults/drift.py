@@ -6,6 +6,7 @@ from simulators.faults import Disturb
 from simulators.faults.rate import start as start_rate
 
 DEFAULT = 5000
+BOUNDS = (-500_000, 1e6)
 
 
 def start(value: float) -> Disturb:

@@ -8,11 +8,12 @@ from simulators.faults import Disturb, numbering, taken
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 2
+BOUNDS = (1, 1e6)
 
 
 def start(value: float) -> Disturb:
     """Each so many-th sample comes twice in a row."""
-    every, numbers = max(1, round(value)), numbering()
+    every, numbers = round(value), numbering()
 
     def disturb(block: SampleBlock) -> SampleBlock:
         return taken(block, np.repeat(np.arange(len(block)), np.where(numbers(block) % every == 0, 2, 1)))

@@ -10,6 +10,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 1000
+BOUNDS = (1, 1e9)
 
 
 def start(value: float) -> Disturb:

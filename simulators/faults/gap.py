@@ -6,6 +6,7 @@ from simulators.faults import Disturb, since_first, taken
 from stream_occ.samples import NS_PER_S, SampleBlock
 
 DEFAULT = 2
+BOUNDS = (0, 9.9)
 EVERY_S = 10
 
 

@@ -11,6 +11,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import NS_PER_S, FloatArray, SampleBlock
 
 DEFAULT = 1
+BOUNDS = (0.01, 1e6)
 
 
 def start(value: float) -> Disturb:

@@ -11,11 +11,12 @@ from simulators.faults import Disturb, taken
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 10
+BOUNDS = (2, 1e6)
 
 
 def start(value: float) -> Disturb:
     """The numbers count from 0; number value - 1 and each so many later never arrive."""
-    every, numbers = max(2, round(value)), count()
+    every, numbers = round(value), count()
 
     def disturb(block: SampleBlock) -> SampleBlock:
         if len(block) == 0:

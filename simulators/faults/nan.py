@@ -10,11 +10,12 @@ from simulators.faults import Disturb, numbering
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 100
+BOUNDS = (1, 1e6)
 
 
 def start(value: float) -> Disturb:
     """Each so many-th acceleration is NaN on x."""
-    every, numbers = max(1, round(value)), numbering()
+    every, numbers = round(value), numbering()
 
     def disturb(block: SampleBlock) -> SampleBlock:
         acc_ms2 = block.acc_ms2.copy()

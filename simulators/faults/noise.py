@@ -10,6 +10,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 2
+BOUNDS = (0, 1000)
 
 
 def start(value: float) -> Disturb:

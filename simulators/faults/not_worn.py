@@ -10,6 +10,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import STANDARD_GRAVITY_MS2, SampleBlock
 
 DEFAULT = 0.03
+BOUNDS = (0, 1000)
 
 
 def start(value: float) -> Disturb:

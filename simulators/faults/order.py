@@ -8,11 +8,12 @@ from simulators.faults import Disturb, joined, taken
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 20
+BOUNDS = (2, 1e6)
 
 
 def start(value: float) -> Disturb:
     """The value-th sample and each so many later trade places with the next one."""
-    every = max(2, round(value))
+    every = round(value)
     n_before = 0
     waiting: list[SampleBlock] = []
 

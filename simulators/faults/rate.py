@@ -10,6 +10,7 @@ from simulators.faults import Disturb, since_first
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 1.5
+BOUNDS = (0.1, 10)
 
 
 def start(value: float) -> Disturb:

@@ -8,6 +8,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import SampleBlock
 
 DEFAULT = 15
+BOUNDS = (0.1, 1000)
 
 
 def start(value: float) -> Disturb:

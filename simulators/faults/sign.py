@@ -10,6 +10,7 @@ from simulators.faults import Disturb, since_first
 from stream_occ.samples import NS_PER_S, SampleBlock
 
 DEFAULT = 10
+BOUNDS = (0.01, 1e6)
 
 
 def start(value: float) -> Disturb:

@@ -8,6 +8,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import NS_PER_S, SampleBlock
 
 DEFAULT = 60
+BOUNDS = (-1e9, 1e9)
 
 
 def start(value: float) -> Disturb:

@@ -10,7 +10,8 @@ from simulators.faults import Disturb
 from stream_occ.samples import FloatArray, SampleBlock
 
 DEFAULT = 0
-CHOICES = range(7)
+BOUNDS = (0, 6)
+IS_WHOLE = True
 
 
 def start(value: float) -> Disturb:

@@ -8,6 +8,7 @@ from simulators.faults import Disturb
 from stream_occ.samples import STANDARD_GRAVITY_MS2, SampleBlock
 
 DEFAULT = 1 / STANDARD_GRAVITY_MS2
+BOUNDS = (0.001, 1000)
 
 
 def start(value: float) -> Disturb:

@@ -41,12 +41,15 @@ def command(
         bool | None, typer.Option("--falls/--no-falls", help="Falls alone, or none. Default: all recordings.")
     ] = None,
     synthetic: Annotated[
-        int | None, typer.Option("--synthetic", metavar="N", min=1, help="N synthetic wearers in place of a data set.")
+        int | None,
+        typer.Option("--synthetic", metavar="N", min=1, max=1000, help="N synthetic wearers in place of a data set."),
     ] = None,
     minutes: Annotated[
         float, typer.Option("--minutes", min=0.1, max=10_080, help="Synthetic: length of the lives.")
     ] = 10.0,
-    fall_count: Annotated[int, typer.Option("--fall-count", min=0, help="Synthetic: falls of each wearer.")] = 1,
+    fall_count: Annotated[
+        int, typer.Option("--fall-count", min=0, max=10_000, help="Synthetic: falls of each wearer.")
+    ] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Synthetic: the same seed gives the same lives.")] = 0,
     speed: Annotated[float, typer.Option("--speed", help="1 is real time.")] = 1.0,
     loop: Annotated[bool, typer.Option("--loop", help="Start over at the end, until Ctrl-C.")] = False,

@@ -25,6 +25,11 @@ Plain = dict[str, Any] | list[Any] | str | int | float | bool | None
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")}
 _TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
 _TEXT_TAG = "tag:yaml.org,2002:str"
+_NUMBER_TAGS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+# YAML 1.1 reads 1:30 as 90, 010 as 8, 0x10 as 16 and 1_0 as 10: few mean it, and YAML 1.2 reads them otherwise.
+_DECIMAL = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|nan)", re.IGNORECASE
+)
 
 
 class _Loader(yaml.SafeLoader):
@@ -139,6 +144,8 @@ class _Walker:
     def _scalar(self, node: yaml.Node) -> Any:
         if node.tag == _TIMESTAMP_TAG:
             return node.value
+        if node.tag in _NUMBER_TAGS and not _DECIMAL.fullmatch(node.value):
+            raise self._error(node, "hold numbers in decimal", node.value[:40], "Write it in decimal, or quote a text")
         value = self.loader.construct_object(node)
         if isinstance(value, float) and not math.isfinite(value):
             raise self._error(node, "hold finite numbers", node.value, "Give a number")

@@ -473,11 +473,21 @@ def test_record_without_a_broker_ends_in_time_with_one_line(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--seed", "-1"), ("--minutes", "inf"), ("--minutes", "1e9"), ("--pause-s", "inf")]
+    ("option", "value"),
+    [
+        ("--seed", "-1"),
+        ("--minutes", "inf"),
+        ("--minutes", "1e9"),
+        ("--pause-s", "inf"),
+        ("--synthetic", "99999999"),
+        ("--fall-count", "99999999"),
+    ],
 )
 def test_replay_refuses_numbers_that_would_fill_the_memory_or_never_end(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A life without end is drawn before it is played."""
     assert run(["replay", "--synthetic", "1", "--port", "1", option, value]) == 2
-    assert option in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert option in error
+    assert error.count("\n") == 1

@@ -372,3 +372,23 @@ def test_show_command_masks_secrets(
 def test_numbers_with_an_exponent_need_no_point() -> None:
     """1e-3 is a number, as in YAML 1.2 and everywhere else; a text that only looks so stays a text."""
     assert parse_yaml("[1e-3, 2E5, -1.5e+2, e5, 1e, x1e3]", "f").data == [0.001, 200000.0, -150.0, "e5", "1e", "x1e3"]
+
+
+@pytest.mark.parametrize(
+    "text", ["1:30", "-1:30", "1:30.5", "010", "-017", "0x10", "0b11", "1_000", "1_0.5", "00", "01.5"]
+)
+def test_number_that_yaml_1_1_reads_in_its_own_way_is_refused(text: str) -> None:
+    """PyYAML reads 1:30 as 90 and 010 as 8; quoted, or 0o17, which it takes for a text, it is what stands there."""
+    with pytest.raises(
+        ConfigError, match=rf"^f:2: must hold numbers in decimal; got {re.escape(text)}\. Write it in dec"
+    ):
+        parse_yaml(f"mqtt:\n  port: {text}\n", "f")
+    assert parse_yaml(f"['{text}', 0o17]", "f").data == [text, "0o17"]
+
+
+def test_decimal_numbers_are_taken_as_they_stand() -> None:
+    """With signs, without a digit before or after the point."""
+    assert parse_yaml("[0, -7, +7, 1883, 0.5, .5, 5., 0.0, 1.5e-3, 1E+3]", "f").data == [
+        *(0, -7, 7, 1883),
+        *(0.5, 0.5, 5.0, 0.0, 0.0015, 1000.0),
+    ]

@@ -15,11 +15,13 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from simulators.faults import fault_names, load_fault
+from simulators.faults import FAMILY, fault_names, load_fault
 from simulators.replay import replay, schedule
+from stream_occ.cli import run
 from stream_occ.codecs import load_codec
 from stream_occ.datasets import open_dataset
 from stream_occ.errors import UsageError
+from stream_occ.plugins import load_plugin
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
@@ -199,6 +201,39 @@ def test_signal_that_no_device_has_cannot_stick(value: str) -> None:
     """Nor can there be one without a number behind the colon."""
     with pytest.raises(UsageError, match=r"--fault stuck: must have a whole number from 0 to 6 behind the colon"):
         load_fault(f"stuck:{value}")
+
+
+@pytest.mark.parametrize("value", ["0", "1e300", "-1e300", "nan", "inf", "-inf", "", "x"])
+@pytest.mark.parametrize("fault", fault_names())
+def test_strength_that_makes_no_fault_is_refused(fault: str, value: str) -> None:
+    """In one line that names the bounds, whatever the fault; 0 is the least of some."""
+    if value == "0" and load_plugin(FAMILY, fault, kind="", error=UsageError).BOUNDS[0] <= 0:
+        return
+    with pytest.raises(
+        UsageError, match=rf"^--fault {fault}: must have a (whole )?number from \S+ to \S+ behind the col"
+    ):
+        load_fault(f"{fault}:{value}")
+
+
+@pytest.mark.parametrize("text", ["gravity:0", "noise:-1", "not-worn:-1", "rate:0", "skew:1e300"])
+def test_replay_with_a_strength_that_makes_no_fault_ends_at_once(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 and one line, before anything is connected."""
+    assert run(["replay", "--synthetic", "1", "--port", "1", "--fault", text]) == 2
+    assert re.fullmatch(r"stream-occ: --fault .*number from .*\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("fault", fault_names())
+def test_least_and_greatest_strength_can_be_played(fault: str, end: int) -> None:
+    """Stamps stay integers above 0, values finite but for fault `nan`, and nothing warns."""
+    bounds = load_plugin(FAMILY, fault, kind="", error=UsageError).BOUNDS
+    disturb = load_fault(f"{fault}:{bounds[end]}")()
+    for second in range(30):
+        k = np.arange(50 * second, 50 * second + 50)
+        sent = disturb(SampleBlock("w1", T0_NS + k * (NS_PER_S // 50), np.ones((50, 3)), np.ones((50, 3))))
+        assert sent.t_ns.dtype == np.int64
+        assert (sent.t_ns > 0).all()
+        assert fault == "nan" or np.isfinite(np.hstack([sent.acc_ms2, sent.gyr_rads])).all()
 
 
 def test_what_a_codec_cannot_say_is_refused_in_one_line(recordings: dict[str, Recording]) -> None:
