@@ -14,6 +14,7 @@ MAX_SEQ = 2**63 - 1
 MIN_BOOT, MAX_BOOT = -(2**63), 2**64 - 1  # whatever a device has as 64 random bits
 MAX_BOOT_CHARACTERS = 64
 PATIENCE_S = 15.0  # several times the 3 s after which a device sends again
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 8.0  # between two words that say the same: each makes the device send all again
 HEARD_S = 3.0  # of a longer silence no more counts: a device that is away cannot send again
 
 Number = tuple[int | str, int]
@@ -38,11 +39,14 @@ def is_seq(seq: object) -> bool:
 
 @dataclass(slots=True)
 class Numbering:
-    """last: the highest taken. is_due: the device has to be told of it; early_s: when a message came too early last,
-    and waited_s: how long so far."""
+    """last: the highest taken. is_due: the device has to be told of it; told: what it was told last, which it is told
+    again from due_s on; early_s: when a message came too early last, and waited_s: how long so far."""
 
     last: Number | None = None
+    told: Number | None = None
     is_due: bool = False
+    due_s: float = 0.0
+    wait_s: float = 0.0
     early_s: float | None = None
     waited_s: float = 0.0
 
@@ -63,3 +67,12 @@ class Numbering:
                 return "early", 0
         self.last, self.is_due, self.early_s, self.waited_s = number, True, None, 0.0
         return "taken", max(0, seq - expected)
+
+    def is_to_be_told(self, now_s: float) -> bool:
+        """True where the device waits for a word: of a new number at once, of the same after waits that double."""
+        return self.is_due and self.last is not None and (self.last != self.told or now_s >= self.due_s)
+
+    def tell(self, now_s: float) -> None:
+        """The device is told of `last` now."""
+        self.wait_s = min(2 * self.wait_s, LONGEST_WAIT_S) if self.last == self.told else FIRST_WAIT_S
+        self.told, self.due_s, self.is_due = self.last, now_s + self.wait_s, False

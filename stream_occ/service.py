@@ -295,7 +295,9 @@ class Service:
         """Has changes and what is due written down, then the messages behind it acknowledged."""
         self._state = self._state.holding({n: join for n, join in self._held.items() if n in self.intake.devices})
         self._held.clear()
-        numbered = {name: record for name, record in self.intake.devices.items() if record.numbering.is_due}
+        numbered = {
+            name: record for name, record in self.intake.devices.items() if record.numbering.is_to_be_told(now_s)
+        }
         is_waiting = self._deliveries.are_pressing or (bool(numbered) and now_s >= self._numbered_due_s)
         is_safe = not self._keeper.is_keeping
         if is_last or is_waiting or self._keeper.is_due(now_s):
@@ -310,9 +312,8 @@ class Service:
             )
             self._numbered_due_s = now_s + NUMBERED_SAVE_S
             if is_safe:
-                for record in numbered.values():
-                    record.numbering.is_due = False
                 for name, number in numbers.items():
+                    self.intake.devices[name].numbering.tell(now_s)
                     with self._shield(name, now_s):
                         self._reporter.received_up_to(name, number)
         if is_safe:

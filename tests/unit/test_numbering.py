@@ -131,6 +131,40 @@ def test_device_that_was_not_heard_is_told_again() -> None:
     assert told(bench) == [("a", 0)] * 2
 
 
+def test_same_number_is_told_after_waits_that_double() -> None:
+    """Messages that come too early each quarter of a second: 1, 2, 4, then each 8 s, and at once of a new number.
+
+    Each word makes the device send 200 messages again; a queue full of them must not ask for as many once more.
+    """
+    numbering, told_s = Numbering(("a", 4), is_due=True), []
+    for quarter in range(160):
+        numbering.is_due = True
+        if numbering.is_to_be_told(quarter / 4):
+            numbering.tell(quarter / 4)
+            told_s.append(quarter / 4)
+    assert told_s == [0.0, 1.0, 3.0, 7.0, 15.0, 23.0, 31.0, 39.0]
+    assert numbering.take(("a", 5), 40.0, resends=True) == ("taken", 0)
+    assert numbering.is_to_be_told(40.0)
+    numbering.tell(40.0)
+    assert not numbering.is_to_be_told(50.0)
+    assert numbering.take(("a", 5), 50.0, resends=True) == ("again", 0)
+    assert numbering.is_to_be_told(50.0)
+
+
+def test_device_that_is_early_for_long_is_told_the_same_seldom() -> None:
+    """Message 1 is on its way for 12 s while later ones come four times a second: told at 0, 1, 3, 7 s, then of 1."""
+    bench = Bench(**RESENDS)
+    send(bench, 0)
+    bench.run()
+    for quarter in range(48):
+        send(bench, 2 + quarter, n=5)
+        bench.run(0.25)
+    assert told(bench) == [("a", 0)] * 4
+    send(bench, 1)
+    bench.run(1.0)
+    assert told(bench)[4:] == [("a", 1)]
+
+
 def test_number_is_kept_with_the_state_and_told_after(tmp_path: Path) -> None:
     """A second at the latest after it was taken; a killed service goes on where the file is."""
     keeper = Keeper(Store(tmp_path / "state.db"), model_id="toy", interval_s=1000.0, is_wanted=True)
