@@ -175,7 +175,7 @@ def _ensemble(n: int) -> RandomProjectionEnsemble:
 
 def tables() -> dict[str, list[Variant]]:
     """The variants of each table, on windows of 4.5 s."""
-    base = Variant("distance to 5 neighbours in one space (default)")
+    base = Variant("distance to 3 neighbours in one space (default)")
     pairs = ((0.5, 0.95), (0.25, 0.95), (0.5, 0.98), (0.8, 0.98), (0.1, 0.9))
     groups = {family.compute.__name__: family.names for family in FAMILIES}
     groups["first and last quarter"] = tuple(name for name in NAMES if name.endswith(("_first", "_last")))
@@ -192,12 +192,12 @@ def tables() -> dict[str, list[Variant]]:
             Variant("two layers of KRR, every 4th window", lambda: _layers(2), stride=4),
         ],
         "neighbours": [
-            Variant(f"{k}", partial(_neighbours, k)) if k != 5 else replace(base, key="5 (default)")
-            for k in (5, 1, 3, 10, 20, 50)
+            Variant(f"{k}", partial(_neighbours, k)) if k != 3 else replace(base, key="3 (default)")
+            for k in (3, 1, 5, 10, 20, 50)
         ],
         "weights": [
             Variant(f"{k}, {weight:g}", partial(_neighbours, k), form=_weighted(weight), fits=fits)
-            for k, fits in ((5, base.fits), (3, {}), (1, {}))
+            for k, fits in ((3, base.fits), (5, {}), (1, {}))
             for weight in (1.0, 1.5, 2.0, 3.0)
         ],
         "ranges": [

@@ -197,12 +197,12 @@ def moves(column: FloatArray) -> BoolArray:
 
 
 def nearest_neighbours() -> RandomSubspaceEnsemble:
-    """The log of the mean distance to 5 neighbours, in one space of all features.
+    """The log of the mean distance to 3 neighbours, in one space of all features.
 
     It is `OCNN` with a floor beside which the neighbours' own distances vanish: where most of a day is rest, a floor of
     ten medians is next to none for movements, and the ratio says little of how far they are.
     """
-    member = OCNN(n_neighbors=5, k_neighbors=5, floor=PLAIN_DISTANCE)
+    member = OCNN(n_neighbors=3, k_neighbors=3, floor=PLAIN_DISTANCE)
     return RandomSubspaceEnsemble(member, n_estimators=1, combine="mean", max_features=1.0)
 
 
