@@ -34,6 +34,8 @@ PROBATION_S = 10.0  # of silence: then a device of which no window was ever scor
 FULL_FOR_S = (
     1.0  # a table without an idle device is not searched again so soon: a flood must not cost a search a message
 )
+# What is refused for another reason may be no samples at all.
+REFUSED_SAMPLES = frozenset({"not_finite", "epoch_unit", "stamp_out_of_range"})
 AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it, and a reading is scaled
 
 
@@ -44,8 +46,8 @@ class DeviceRecord:
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
     the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
     as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
-    device with a stream for each sensor has still to send; has_lost: what could not be believed
-    came before the next samples.
+    device with a stream for each sensor has still to send; has_lost: samples were
+    sent before the next ones that are not here.
     """
 
     profile: DeviceProfile
@@ -153,17 +155,17 @@ class Intake:
         if not self._take_number(record, blocks, now_s, resends=entry.resends):
             return []
         if reason is not None:
-            record.has_lost |= reason == "not_finite"
+            record.has_lost |= reason in REFUSED_SAMPLES
             return self._refuse(reason, message, record, now_s, detail, device_id=device_id)
         record.profile = entry.profile
-        self._count_partial(record, blocks, now_s)
+        has_partial = self._count_partial(record, blocks, now_s)
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
             samples = [_at_full_scale(block, entry.profile) for block in samples]
-            if record.has_lost:
-                samples[0] = replace(samples[0], lost_t_ns=samples[0].t_ns.min(keepdims=True))
-                record.has_lost = False
+            if record.has_lost or has_partial:  # of which rows records were left out is not known, the last among them
+                samples[0] = replace(samples[0], lost_rows=np.arange(len(samples[0]) if has_partial else 1))
+                record.has_lost = has_partial
             if max(int(block.t_ns.max()) for block in samples) < now_ns - self._live_within_ns:
                 record.fault_seen_s["late_data"] = now_s
         return samples
@@ -243,15 +245,17 @@ class Intake:
             self.refused[reason] += int(n)
         if n_missing:
             record.fault_seen_s["missing"] = now_s
+            record.has_lost = True
         return verdict == "taken"
 
-    def _count_partial(self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float) -> None:
-        """Records that a codec left out of a message whose others are good."""
+    def _count_partial(self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float) -> bool:
+        """Counts records that a codec left out of a message whose others are good; True where there are any."""
         n = sum(block.n_partial for block in blocks if isinstance(block, SampleBlock))
         if n:
             record.refused["partial_record"] += n
             self.refused["partial_record"] += n
             record.fault_seen_s["partial_record"] = now_s
+        return n > 0
 
     def _join(
         self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float

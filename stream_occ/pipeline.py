@@ -170,7 +170,9 @@ class Pipeline:
     @property
     def shape(self) -> WindowShape:
         """Length and hop of the model's windows in samples."""
-        return WindowShape.of(rate_hz=self.model.rate_hz, window_s=self.model.window_s, hop_s=self.model.hop_s)
+        model = self.model
+        times = {"rate_hz": model.rate_hz, "window_s": model.window_s, "hop_s": model.hop_s}
+        return WindowShape.of(**times, min_stream_hz=model.min_stream_hz)
 
     def initial(self) -> PipelineState:
         """The state before any sample."""
@@ -250,11 +252,11 @@ class Pipeline:
 
     def _push_block(self, device: DeviceState, block: SampleBlock) -> tuple[DeviceState, list[WindowBatch]]:
         resampler, chunks = resample(device.resampler, block, rate_hz=self.model.rate_hz, settings=self.settings)
-        cutter, cut = device.cutter, []
+        cutter, cut, shape = device.cutter, [], self.shape
         for chunk in chunks:
             if chunk.starts_segment:
-                cut.append(closing_window(cutter, device_id=block.device_id, shape=self.shape))
-            cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=self.shape, sos=self.model.sos)
+                cut.append(closing_window(cutter, device_id=block.device_id, shape=shape))
+            cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=shape, sos=self.model.sos)
             cut.append(batch)
         return replace(device, resampler=resampler, cutter=cutter), cut
 

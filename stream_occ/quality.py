@@ -278,7 +278,7 @@ class QualityState:
 class Signs:
     """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
     whether it moves at its end, whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
-    whether it is noise throughout, whether it holds a saturated sample, or bridges a loss."""
+    whether it is noise throughout, whether it holds a saturated sample, or bridges a loss or has too few samples."""
 
     held: int = 0
     is_moving: bool = False

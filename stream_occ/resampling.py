@@ -5,7 +5,8 @@ gives the same grid, bit for bit, and only differences of stamps enter: shifting
 
 1. Order. A sample waits until the newest stamp seen is `reorder_s` ahead of it; one that comes later than that is
    refused and counted `late`; of equal stamps the first is kept, the rest are counted `duplicate`, and so is a late
-   sample that is one of the last SEEN_SAMPLES, stamp and values: it was sent twice.
+   sample that is one of the last SEEN_SAMPLES, stamp and values: it was sent twice. The sample that is released next
+   after a late one, or after some that were sent and are not here, is marked: it ends a loss.
 2. Clock. `CLOCK_RESET_SAMPLES` late samples in a row: the device's clock has been set back, and a new segment starts
    with them, from where they rise to the end. Until then they are held, and are late once one comes in time.
 3. Gap. Two samples more than `gap_s` apart end a segment; a shorter hole is interpolated and its grid points counted.
@@ -70,10 +71,11 @@ _Sample = tuple[int, FloatArray]  # stamp, the six values
 @dataclass(frozen=True, slots=True, eq=False)
 class ResamplerState:
     """Where a device's stream stands. max_t_ns: newest stamp of this clock; last_*: newest released sample;
-    anchor_t_ns, n_grid: start of the segment and grid points made in it; waiting_*: accepted, not yet released; late*:
-    the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES, without doubles;
-    rail: of what was released; saturated_t_ns, lossy_t_ns: its samples that are saturated, and those right after a loss
-    that was bridged, that may touch a grid sample to come; lost_t_ns: losses before samples that are still to come."""
+    anchor_t_ns, n_grid, n_released: start of the segment, grid points and samples in it; waiting_*: accepted, not yet
+    released; late*: the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES,
+    without doubles; rail: of what was released; saturated_t_ns, lossy_t_ns: its samples that are saturated, and those
+    right after a loss that was bridged, that may touch a grid sample to come; lost_t_ns: the earliest stamps that the
+    samples right after losses may have, where those are still to come."""
 
     max_t_ns: int | None = None
     late_t_ns: IntArray = field(default_factory=lambda: _NO_T)
@@ -84,6 +86,7 @@ class ResamplerState:
     last: FloatArray = field(default_factory=lambda: _NO_V)
     anchor_t_ns: int = 0
     n_grid: int = 0
+    n_released: int = 0
     recent_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     seen: IntArray = field(default_factory=lambda: _NO_T)
     rail: RailState = field(default_factory=RailState)
@@ -109,6 +112,7 @@ class ResamplerState:
 class GridChunk:
     """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment.
 
+    n_came: int64 (n,), samples of the segment after its first one, up to each.
     bridges: bool (n,), which of them fill a hole, with no sample near; None: none does. saturated: bool (n,), which of
     them are made of a saturated sample, or have one since the grid sample before; lossy: the same of samples right
     after a loss, and so all that bridge it; None: none.
@@ -117,6 +121,7 @@ class GridChunk:
     anchor_t_ns: int
     first: int
     values: FloatArray
+    n_came: IntArray
     bridges: BoolArray | None = None
     saturated: BoolArray | None = None
     lossy: BoolArray | None = None
@@ -140,12 +145,13 @@ def resample(
     chunks: list[GridChunk] = []
     values = np.hstack([block.acc_ms2, block.gyr_rads])
     n_before = state.counters.n_samples
-    if block.lost_t_ns.size:
-        state = replace(state, lost_t_ns=np.concatenate([state.lost_t_ns, block.lost_t_ns]))
-    parts, late_t_ns, late, seen = _admit(state, block.t_ns, values, settings.reorder_ns)
+    parts, late_t_ns, late, seen = _admit(state, block, values, settings.reorder_ns)
     for part in parts:
         if part.resets:
             state = _reset_clock(state, block.full_scale, rate_hz, settings, chunks)
+        if part.lost_t_ns:
+            lost_t_ns = np.array(part.lost_t_ns, dtype=np.int64)
+            state = replace(state, lost_t_ns=np.concatenate([state.lost_t_ns, lost_t_ns]))
         state, released_t, released = _release(state, part.t_ns, part.values, settings.reorder_ns)
         counters = state.counters
         n_late, n_double = counters.late + part.late, counters.duplicate + part.duplicate
@@ -163,19 +169,22 @@ def _marks(t_ns: IntArray, values: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Samples that are kept, on one clock, and how many were refused; resets: the clock was set back before them."""
+    """Samples that are kept, on one clock, and how many were refused; resets: the clock was set back before them;
+    lost_t_ns: as in `ResamplerState`."""
 
     t_ns: IntArray
     values: FloatArray
     late: int
     duplicate: int
     resets: bool
+    lost_t_ns: list[int]
 
 
 def _admit(
-    state: ResamplerState, t_ns: IntArray, values: FloatArray, reorder_ns: int
+    state: ResamplerState, block: SampleBlock, values: FloatArray, reorder_ns: int
 ) -> tuple[list[_Part], IntArray, FloatArray, IntArray]:
     """The block's samples sorted into kept, late and duplicate; then the late ones at its end, and the last marks."""
+    t_ns = block.t_ns
     if t_ns.size == 0:
         return [], state.late_t_ns, state.late, state.seen
     marks = _marks(t_ns, values)
@@ -183,11 +192,14 @@ def _admit(
     before[0] = t_ns[0] - 1 - reorder_ns if state.max_t_ns is None else state.max_t_ns
     before[1:] = np.maximum(np.maximum.accumulate(t_ns[:-1]), before[0])
     if bool(np.all(t_ns > before - reorder_ns)):
-        part = _Part(t_ns, values, state.late_t_ns.size, 0, resets=False)
+        lost_t_ns = [int(before[0]) - reorder_ns + 1] if state.late_t_ns.size else []
+        lost_t_ns += t_ns[block.lost_rows].tolist()
+        part = _Part(t_ns, values, state.late_t_ns.size, 0, resets=False, lost_t_ns=lost_t_ns)
         return [part], _NO_T, _NO_V, np.concatenate([state.seen, marks])[-SEEN_SAMPLES:]
     run = list(zip(state.late_t_ns.tolist(), state.late, strict=True))
     seen = _Seen(state.seen)
-    rows = zip(t_ns.tolist(), values, marks.tolist(), strict=True)
+    is_lost = np.isin(np.arange(t_ns.size), block.lost_rows).tolist()
+    rows = zip(t_ns.tolist(), values, marks.tolist(), is_lost, strict=True)
     parts = list(_admit_one_by_one(int(before[0]), run, rows, seen, reorder_ns))
     last = np.concatenate([state.seen, np.array(seen.added, dtype=np.int64)])[-SEEN_SAMPLES:]
     return parts, *_stacked(run), last
@@ -211,18 +223,23 @@ class _Seen:
 
 
 def _admit_one_by_one(
-    newest: int, run: list[_Sample], rows: Iterable[tuple[int, FloatArray, int]], seen: _Seen, reorder_ns: int
+    newest: int, run: list[_Sample], rows: Iterable[tuple[int, FloatArray, int, bool]], seen: _Seen, reorder_ns: int
 ) -> Iterator[_Part]:
     """As `_admit`, row by row: only blocks with a late or doubled stamp come. run: the late ones in a row so far."""
     kept: list[_Sample] = []
+    lost: list[int] = []
     late, duplicate, resets = 0, 0, False
-    for t, row, mark in rows:
+    for t, row, mark, is_lost in rows:
         is_late = t <= newest - reorder_ns
+        if is_lost:
+            lost.append(max(t, newest - reorder_ns + 1))
         if is_late and (t == newest or mark in seen):  # the first without a reorder buffer alone
             duplicate += 1
             continue
         seen.add(mark)
         if not is_late:
+            if run:
+                lost.append(newest - reorder_ns + 1)
             late += len(run)
             run.clear()
             kept.append((t, row))
@@ -230,12 +247,12 @@ def _admit_one_by_one(
             continue
         run.append((t, row))
         if len(run) == CLOCK_RESET_SAMPLES:
-            yield _Part(*_stacked(kept), late, duplicate, resets)
+            yield _Part(*_stacked(kept), late, duplicate, resets, lost)
             first = max((i for i in range(1, len(run)) if run[i][0] <= run[i - 1][0]), default=0)
             kept, newest = run[first:], t
-            late, duplicate, resets = first, 0, True
+            late, duplicate, resets, lost = first, 0, True, []
             run.clear()
-    yield _Part(*_stacked(kept), late, duplicate, resets)
+    yield _Part(*_stacked(kept), late, duplicate, resets, lost)
 
 
 def _stacked(samples: Sequence[_Sample]) -> tuple[IntArray, FloatArray]:
@@ -305,18 +322,19 @@ def _interpolate(
     bounds = [0, *cuts.tolist(), t_ns.size]
     is_new = state.last_t_ns is None
     anchor, n_grid, recent = state.anchor_t_ns, state.n_grid, state.recent_t_ns
-    interpolated = state.counters.interpolated
+    n_released, interpolated = state.n_released, state.counters.interpolated
     for start, stop in pairwise(bounds):
         t, v = t_ns[start:stop], values[start:stop]
         if start > 0 or is_new:
-            anchor, n_grid, recent = int(t[0]), 0, t[-RATE_STAMPS:]
+            anchor, n_grid, n_released, recent = int(t[0]), 0, 1, t[-RATE_STAMPS:]
         else:
             recent = np.concatenate([recent, t[1:]])[-RATE_STAMPS:]
-        chunk, bridges, (saturated, lossy) = _grid(t, v, anchor, n_grid, rate_hz, (saturated_t, state.lossy_t_ns))
-        interpolated += 0 if bridges is None else int(np.count_nonzero(bridges))
-        if len(chunk):
-            chunks.append(GridChunk(anchor, n_grid, chunk, bridges, saturated, lossy))
-            n_grid += len(chunk)
+        chunk = _grid(t, v, anchor, n_grid, n_released - 1, rate_hz, (saturated_t, state.lossy_t_ns))
+        n_released += len(t) - 1
+        if chunk is not None:
+            interpolated += 0 if chunk.bridges is None else int(np.count_nonzero(chunk.bridges))
+            chunks.append(chunk)
+            n_grid += len(chunk.values)
     kept_ns = round(NS_PER_S / rate_hz) + 1  # the last grid sample is not older than that
     n_gaps, n_saturated = state.counters.gap + len(cuts), state.counters.saturated + new_t.size
     counters = replace(state.counters, gap=n_gaps, interpolated=interpolated, saturated=n_saturated)
@@ -326,6 +344,7 @@ def _interpolate(
         last=values[-1:].copy(),
         anchor_t_ns=anchor,
         n_grid=n_grid,
+        n_released=n_released,
         recent_t_ns=recent.copy(),
         rail=rail,
         saturated_t_ns=_later(saturated_t, int(t_ns[-1]) - kept_ns),
@@ -352,17 +371,23 @@ def _later(t_ns: IntArray, than_ns: int) -> IntArray:
 
 
 def _grid(
-    t_ns: IntArray, v: FloatArray, anchor: int, n_grid: int, rate_hz: float, marked_t_ns: tuple[IntArray, IntArray]
-) -> tuple[FloatArray, BoolArray | None, tuple[BoolArray | None, BoolArray | None]]:
-    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp; which fill holes; and for both kinds of
-    marked samples which they touch, if any."""
+    t_ns: IntArray,
+    v: FloatArray,
+    anchor: int,
+    n_grid: int,
+    n_before: int,
+    rate_hz: float,
+    marked_t_ns: tuple[IntArray, IntArray],
+) -> GridChunk | None:
+    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp; None where there is none. n_before:
+    samples of the segment before the first of t_ns; marked_t_ns: those that are saturated, and that end a loss."""
     step_ns = NS_PER_S / rate_hz
     last_k = int((int(t_ns[-1]) - anchor) / step_ns) + 1  # one too many at most
     k = np.arange(n_grid, last_k + 1, dtype=np.int64)
     offset = grid_offset_ns(k, rate_hz)
     offset = offset[offset <= int(t_ns[-1]) - anchor]
     if offset.size == 0:
-        return _NO_V, None, (None, None)
+        return None
     rel = t_ns - anchor
     left = np.searchsorted(rel, offset, side="right") - 1
     right = np.minimum(left + 1, t_ns.size - 1)  # the last sample itself is met with weight 0
@@ -376,4 +401,4 @@ def _grid(
             before = np.minimum(grid_offset_ns(np.maximum(k[: offset.size] - 1, 0), rate_hz) + 1, rel[left])
             until, at = np.where(weight > 0, rel[right], rel[left]), marked - anchor
             touched[i] = np.searchsorted(at, until, side="right") > np.searchsorted(at, before, side="left")
-    return grid, bridges if bridges.any() else None, (touched[0], touched[1])
+    return GridChunk(anchor, n_grid, grid, left + n_before, bridges if bridges.any() else None, *touched)

@@ -33,7 +33,7 @@ class SampleBlock:
     t_ns: int64 (n,), UTC epoch or device time; acc_ms2: float64 (n, 3) with gravity; gyr_rads: float64 (n, 3).
     All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
     the message, where its device numbers them. full_scale: (acc, gyr) from which a value is cut off, m/s2 and rad/s,
-    inf where nobody knows. lost_t_ns: int64 (k,), stamps of the first samples after what could not be believed.
+    inf where nobody knows. lost_rows: int64 (k,), samples before which some were sent that are not here.
     n_partial: records of the message that lack values and were left out.
     """
 
@@ -43,7 +43,7 @@ class SampleBlock:
     gyr_rads: FloatArray
     number: tuple[int | str, int] | None = None
     full_scale: tuple[float, float] = (np.inf, np.inf)
-    lost_t_ns: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    lost_rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_partial: int = 0
 
     def __len__(self) -> int:
@@ -55,6 +55,7 @@ def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
     by_device: dict[str, list[SampleBlock]] = {}
     for block in blocks:
         by_device.setdefault(block.device_id, []).append(block)
+    first_row = {name: np.cumsum([0, *(len(block) for block in own[:-1])]) for name, own in by_device.items()}
     return [
         own[0]
         if len(own) == 1
@@ -64,7 +65,7 @@ def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
             np.concatenate([block.acc_ms2 for block in own]),
             np.concatenate([block.gyr_rads for block in own]),
             full_scale=own[-1].full_scale,
-            lost_t_ns=np.concatenate([block.lost_t_ns for block in own]),
+            lost_rows=np.concatenate([n + block.lost_rows for n, block in zip(first_row[device_id], own, strict=True)]),
         )
         for device_id, own in by_device.items()
     ]
@@ -130,14 +131,16 @@ class Window:
 
 
 Label = Literal["normal", "outlier"]
+Contributions = tuple[tuple[str, float], ...]
+"""Features and their robust z, the one that did most for a score first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the detector says of one window. `score` high = abnormal; margin = score - threshold, outlier where > 0.
 
-    is_bridged: a hole of at most gap_s lies in the window, and the straight line over it was scored; none spans a
-    longer one.
+    contributions: in what the window is unlike the nearest normal ones, see `Model.judge`. is_bridged: a hole of at
+    most gap_s lies in the window, and the straight line over it was scored; none spans a longer one.
     """
 
     device_id: str
@@ -146,7 +149,7 @@ class Decision:
     threshold: float
     label: Label
     model_id: str
-    contributions: tuple[tuple[str, float], ...] = ()
+    contributions: Contributions = ()
     is_bridged: bool = False
 
     @property
@@ -167,7 +170,7 @@ class Alert:
 
     `evidence` holds plain numbers (flagged windows, peak score, first and last flagged instants in ns). `by`: which
     person acted last, "" where none has. contributions: in what the window that began the alert is odd, see
-    `Model.explain`.
+    `Model.judge`.
     """
 
     alert_id: str
@@ -181,7 +184,7 @@ class Alert:
     model_id: str
     evidence: dict[str, float | int] = field(default_factory=dict)
     by: str = ""
-    contributions: tuple[tuple[str, float], ...] = ()
+    contributions: Contributions = ()
 
 
 @dataclass(frozen=True, slots=True)

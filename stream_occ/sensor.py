@@ -55,7 +55,7 @@ def signs_of(batch: WindowBatch, found: Motion) -> list[Signs]:
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
     turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
     noisy = is_noisy(batch.signals)
-    saturated, lossy = batch.saturated, batch.lossy
+    saturated, lossy = batch.saturated, batch.lossy | batch.slow
     rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated | lossy)
     moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
     for i, moves in zip(rows.tolist(), moving, strict=True):
@@ -69,7 +69,7 @@ def watch_sensor(
 ) -> tuple[SensorState, bool]:
     """The state after one more window, and whether it may be normal; mean_ms2: its |a|, rest_ms2: the same at rest.
 
-    It may not where a fault holds or shows, or where it bridges what came and could not be believed.
+    It may not where a fault holds or shows, where it bridges samples that were sent, or where too few came.
     """
     quality, rest, is_odd = watch(state.quality, signs, n_overlapping=n_overlapping), state.rest, False
     if not quality.faults:  # what is stuck has no gravity to be measured

@@ -21,7 +21,7 @@ class Shown:
     """Ends t_end_ns (n,) and motion of n windows of one recording after another, in their order.
 
     is_closing (n,): it ends a segment off the hop, and counts where it is flagged alone. is_faulty (n,): a fault of the
-    sensor holds or shows, so that it may be flagged and is never normal.
+    sensor holds or shows, or samples are missing, so that it may be flagged and is never normal.
     """
 
     t_end_ns: IntArray

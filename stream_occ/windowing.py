@@ -14,7 +14,8 @@ from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, gri
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
 SIGNAL_BITS = (1 << N_SIGNALS) - 1
-BRIDGED, SATURATED, LOSSY = ((HELD_BITS + 1) << n for n in range(3))  # the next bits
+BRIDGED, SATURATED, LOSSY, SLOW = ((HELD_BITS + 1) << n for n in range(4))  # the next bits
+STRETCH_SAMPLES = 64  # as many intervals as the measured rate is of: windows and `rate_too_low` tell the same
 _NO_HELD: IntArray = np.empty(0, dtype=np.int64)
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
 
@@ -27,7 +28,8 @@ class WindowBatch:
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
     window's end, bit 12 where a hole was bridged in it, bit 13 where a sample of it is saturated, bit 14 where a loss
-    was bridged in it; None: nobody has looked. is_closing: bool (n,), made by `closing_window`; None: none of them.
+    was bridged in it, bit 15 where too few samples came in it; None: nobody has looked. is_closing: bool (n,), made by
+    `closing_window`; None: none of them.
     """
 
     device_ids: tuple[str, ...]
@@ -63,8 +65,13 @@ class WindowBatch:
 
     @property
     def lossy(self) -> BoolArray:
-        """Which of the n windows bridge messages that came and could not be believed."""
+        """Which of the n windows bridge samples that were sent and lost, refused or late."""
         return np.zeros(len(self), dtype=np.bool_) if self.held is None else self.held & LOSSY != 0
+
+    @property
+    def slow(self) -> BoolArray:
+        """Which of the n windows came, or came in part, at less than `WindowShape.min_stream_hz`."""
+        return np.zeros(len(self), dtype=np.bool_) if self.held is None else self.held & SLOW != 0
 
     @property
     def closes(self) -> BoolArray:
@@ -98,16 +105,33 @@ def as_batch(windows: WindowsLike) -> WindowBatch:
 
 @dataclass(frozen=True, slots=True)
 class WindowShape:
-    """length and hop of windows in samples, both at least 1, on a grid of rate_hz."""
+    """length and hop of windows in samples, both at least 1, on a grid of rate_hz; min_stream_hz: the slowest stream
+    of which a window tells enough."""
 
     rate_hz: float
     n_samples: int
     n_hop: int
+    min_stream_hz: float = 0.0
 
     @classmethod
-    def of(cls, *, rate_hz: float, window_s: float, hop_s: float) -> WindowShape:
+    def of(cls, *, rate_hz: float, window_s: float, hop_s: float, min_stream_hz: float = 0.0) -> WindowShape:
         """The shape nearest to a window length and hop in seconds."""
-        return cls(rate_hz, max(1, round(window_s * rate_hz)), max(1, round(hop_s * rate_hz)))
+        return cls(rate_hz, max(1, round(window_s * rate_hz)), max(1, round(hop_s * rate_hz)), min_stream_hz)
+
+    def are_slow(self, n_came: IntArray, first: IntArray) -> BoolArray | None:
+        """Which of the windows from `first` (n,) on are slow, n_came as in `GridChunk`; None: none of them.
+
+        A window is where less than min_stream_hz comes in a stretch of it, of the time of 64 samples at that rate or of
+        the whole window where that is shorter: a second half that crawls is not made good by a first that runs.
+        """
+        if self.min_stream_hz <= 0.0 or self.n_samples == 1:
+            return None
+        n_steps = min(self.n_samples - 1, round(STRETCH_SAMPLES * self.rate_hz / self.min_stream_hz))
+        is_slow = n_came[n_steps:] - n_came[:-n_steps] < self.min_stream_hz * n_steps / self.rate_hz
+        if not np.count_nonzero(is_slow):
+            return None
+        slow: BoolArray = np.logical_or.reduce(sliding_window_view(is_slow, self.n_samples - n_steps)[first], axis=1)
+        return slow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +140,7 @@ class CutterState:
 
     `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it;
     held: int64 (n,), which of the unfiltered signals are held at each grid sample, BRIDGED, SATURATED and LOSSY;
-    anchor_t_ns: stamp of grid sample 0.
+    n_came: int64 (n,), as in `GridChunk`. anchor_t_ns: stamp of grid sample 0.
     The latest window's length at least is kept, for `closing_window`; is_closed: it was cut since the last chunk.
     """
 
@@ -125,6 +149,7 @@ class CutterState:
     signals: FloatArray = field(default_factory=lambda: _NO_SIGNALS)
     filter_state: FloatArray | None = None
     held: IntArray = field(default_factory=lambda: _NO_HELD)
+    n_came: IntArray = field(default_factory=lambda: _NO_HELD)
     hold: HoldState = field(default_factory=HoldState)
     anchor_t_ns: int = 0
     is_closed: bool = False
@@ -150,7 +175,7 @@ def push_chunk(
         held |= np.where(chunk.saturated, SATURATED, 0)
     if chunk.lossy is not None:
         held |= np.where(chunk.lossy, LOSSY, 0)
-    held = np.concatenate([state.held, held])
+    held, n_came = np.concatenate([state.held, held]), np.concatenate([state.n_came, chunk.n_came])
     signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
     first, start = state.first, state.next_start
     end = first + signals.shape[1]
@@ -166,11 +191,15 @@ def push_chunk(
     if n_windows and held.any():
         marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
         is_held = np.bitwise_or.reduce(marks, axis=1) | (marks[:, -1] & SIGNAL_BITS) << N_SIGNALS
+    are_slow = shape.are_slow(n_came, starts - first) if n_windows else None
+    if are_slow is not None:
+        is_held |= np.where(are_slow, SLOW, 0)
     batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held)
     next_start = start + n_windows * shape.n_hop
     keep_from = max(first, min(next_start, end - shape.n_samples))
-    tail, held = signals[:, keep_from - first :].copy(), held[keep_from - first :].copy()
-    return CutterState(keep_from, next_start, tail, filter_state, held, hold, chunk.anchor_t_ns), batch
+    tail, held, n_came = signals[:, keep_from - first :].copy(), held[keep_from - first :], n_came[keep_from - first :]
+    kept = held.copy(), n_came.copy()
+    return CutterState(keep_from, next_start, tail, filter_state, *kept, hold, chunk.anchor_t_ns), batch
 
 
 def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) -> WindowBatch:
@@ -187,6 +216,9 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
         np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True)
         | (state.held[-1] & SIGNAL_BITS) << N_SIGNALS
     )
+    are_slow = shape.are_slow(state.n_came, np.array([start - state.first]))
+    if are_slow is not None:
+        held |= np.where(are_slow, SLOW, 0)
     signals = np.ascontiguousarray(state.signals[None, :, start - state.first :])
     return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held, np.ones(1, dtype=np.bool_))
 

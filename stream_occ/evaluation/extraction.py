@@ -11,7 +11,6 @@ from stream_occ import features
 from stream_occ.errors import DataError
 from stream_occ.evaluation.protocol import Trial
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, Recording
-from stream_occ.training.checks import measured_rate_hz
 from stream_occ.training.data import ProgressReport
 from stream_occ.watching import shown
 from stream_occ.windowing import WindowBatch, WindowShape, concatenate, iter_windows
@@ -29,7 +28,9 @@ class FrontEnd:
     @property
     def shape(self) -> WindowShape:
         """Length and hop of windows in samples."""
-        return WindowShape.of(rate_hz=self.rate_hz, window_s=self.window_s, hop_s=self.hop_s)
+        lowest_hz = features.slowest_stream_hz(self.rate_hz, features.load(self.feature_set))
+        times = {"rate_hz": self.rate_hz, "window_s": self.window_s, "hop_s": self.hop_s}
+        return WindowShape.of(**times, min_stream_hz=lowest_hz)
 
     def cut(self, recording: Recording) -> WindowBatch:
         """All windows that the service looks at; ConfigError for a rate at which the feature set is not defined."""
@@ -40,12 +41,11 @@ class FrontEnd:
 def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
     """What evaluation keeps of a recording.
 
-    Windows of non-finite features are left out, as the pipeline does, and all of a stream too slow for the features.
+    Windows of non-finite features are left out, as the pipeline does, and all of a stream that is too slow throughout.
     """
     batch = front_end.cut(recording)
     chosen = features.load(front_end.feature_set)
-    lowest = features.slowest_stream_hz(front_end.rate_hz, chosen)
-    is_slow = len(batch) > 0 and measured_rate_hz(recording.block.t_ns) < lowest
+    is_slow = len(batch) > 0 and bool(batch.slow.all())
     X = np.full((len(batch), len(chosen.NAMES)), np.nan)
     if len(batch) and not is_slow:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from stream_occ.errors import DataError
-from stream_occ.features import FeatureSet
+from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.quality import rest_magnitude_ms2
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording, SampleBlock
 from stream_occ.training.checks import check_finite, check_rate, check_units, measured_rate_hz
@@ -122,7 +122,8 @@ def read_training_data(
     Fall recordings are never looked at beyond their label. Raises DataError, one line that names the recording, where
     units, rates or placements are mixed, or where too little is left.
     """
-    shape = WindowShape.of(rate_hz=config.rate_hz, window_s=config.window_s, hop_s=config.train_hop_s or config.hop_s)
+    times = {"rate_hz": config.rate_hz, "window_s": config.window_s, "hop_s": config.train_hop_s or config.hop_s}
+    shape = WindowShape.of(**times, min_stream_hz=slowest_stream_hz(config.rate_hz, feature_set))
     tally, hasher = Tally(), hashlib.sha256()
     rows: list[_Rows] = []
     used: list[UsedRecording] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stream_occ.keeping import Keeper
 from stream_occ.numbering import Numbering
@@ -20,12 +21,12 @@ RESENDS = {"inputs": [{**INPUT, "resends": True}]}
 UP_TO = "stream_occ/w1/received_up_to"
 
 
-def send(bench: Bench, seq: int, boot: str = "a", n: int = 25) -> None:
-    """Message `seq` holds samples n seq and on."""
+def send(bench: Bench, seq: int, boot: str | None = "a", n: int = 25) -> None:
+    """Message `seq` holds samples n seq and on; no boot: it is not numbered."""
     k = np.arange(n * seq, n * seq + n)
     acc = np.tile([0.0, 0.0, 9.8], (n, 1)) + 0.1 * np.sin(k)[:, None]
     block = SampleBlock("w1", T0_NS + k * (NS_PER_S // 50), acc, 0.1 * np.cos(np.outer(k, [1, 2, 3])))
-    assert bench.deliver("wearables/w1/imu", JSON.encode(replace(block, number=(boot, seq))))
+    assert bench.deliver("wearables/w1/imu", JSON.encode(replace(block, number=None if boot is None else (boot, seq))))
 
 
 def told(bench: Bench) -> list[tuple[Any, int]]:
@@ -84,22 +85,23 @@ def test_hole_is_counted_and_a_fault_for_a_while() -> None:
     assert "missing" not in bench.state()["faults"]
 
 
-def test_windows_over_a_message_that_never_came_are_marked() -> None:
-    """Message 10 of 5 samples is lost, 120 ms: of windows of 20 samples, one every 5, 35 to 50 on bridge it."""
+@pytest.mark.parametrize("boot", ["a", None])
+def test_windows_over_a_message_that_never_came_are_marked_and_not_normal_where_that_is_known(boot: str | None) -> None:
+    """Message 10 of 5 samples is lost, 120 ms: of windows of 20 samples, one every 5, 35 to 50 on bridge it, and the
+    one from 55 on begins with its end. Without numbers they are scored."""
     bench = Bench(inputs=[INPUT], output={"publish_score": True})
     for seq in range(40):
         if seq != 10:
-            send(bench, seq, n=5)
+            send(bench, seq, boot, n=5)
         bench.run(0.1)
     bench.run(60.0)
     counters = bench.state()["counters"]
-    assert {name: counters[name] for name in ("missing", "interpolated", "bridged")} == {
-        "missing": 1,
-        "interpolated": 5,
-        "bridged": 4,
-    }
-    marked = [score["t_ns"] for score in bench.link.of("stream_occ/w1/score") if score["bridged"]]
-    assert marked == [T0_NS + (start + 19) * 20_000_000 for start in (35, 40, 45, 50)]
+    assert (counters["interpolated"], counters["bridged"], counters["windows"]) == (5, 4, 37)
+    n_lost = 0 if boot is None else 1
+    assert (counters.get("missing", 0), counters.get("unscorable", 0)) == (n_lost, 5 * n_lost)
+    scores = [(score["t_ns"], score["bridged"]) for score in bench.link.of("stream_occ/w1/score")]
+    starts = [start for start in range(0, 181, 5) if boot is None or not 35 <= start <= 55]
+    assert scores == [(T0_NS + (start + 19) * 20_000_000, 35 <= start <= 50) for start in starts]
 
 
 def test_device_that_sends_again_loses_nothing_and_doubles_nothing() -> None:

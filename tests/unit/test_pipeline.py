@@ -107,12 +107,12 @@ def test_window_that_bridges_what_could_not_be_believed_is_flagged_or_nothing():
         SampleBlock("a", whole.t_ns[rows], whole.acc_ms2[rows], whole.gyr_rads[rows])
         for rows in (slice(50), slice(55, None))
     )
-    after = replace(after, lost_t_ns=after.t_ns[:1])
+    after = replace(after, lost_rows=np.zeros(1, dtype=np.int64))
     expected = [(n, "outlier" if n == 64 else "normal") for n in range(19, 100, 5) if n == 64 or not 54 <= n <= 74]
     for blocks in ([before, after], joined([before, after])):
         _, decisions, _ = pipeline.step(pipeline.initial(), blocks, 0)
         assert [(round(d.t_end_ns / 20e6), d.label) for d in decisions] == expected
-    plain = replace(after, lost_t_ns=after.lost_t_ns[:0])
+    plain = replace(after, lost_rows=after.lost_rows[:0])
     assert len(pipeline.step(pipeline.initial(), [before, plain], 0)[1]) == 17
 
 
@@ -371,5 +371,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 9; got 2"):
+    with pytest.raises(DataError, match="format version 10; got 2"):
         load_state(b'{"format_version":2}')

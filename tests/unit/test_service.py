@@ -339,7 +339,7 @@ def test_too_slow_a_stream_is_a_fault_and_never_normal() -> None:
     bench.send(80, hz=20)
     bench.run()
     assert bench.state()["rate_hz"] == 20.0
-    assert bench.state()["faults"] == ["rate_too_low"]
+    assert bench.state()["faults"] == ["rate_too_low", "unscorable"]
     assert bench.state()["state"] == "waiting"
 
 
