@@ -61,7 +61,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Instant = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 Contributions = Annotated[
-    tuple[tuple[str, Finite], ...], Field(description="features that the score came from, the largest share first")
+    tuple[tuple[str, Finite], ...],
+    Field(description="features that did most for the score, the most first, in robust z from the nearest normal ones"),
 ]
 
 
@@ -159,7 +160,7 @@ class ScoreMessage(Message):
     label: Literal["normal", "outlier"]
     bridged: bool = Field(description="a hole of at most stream.gap_s lies in the window and was interpolated")
     model: str
-    contributions: Contributions = Field(description="of an outlier: the features that did most for its score")
+    contributions: Contributions
 
 
 class ReceivedUpToMessage(Message):

@@ -22,7 +22,7 @@ _BLOCK = 64  # rows of one product
 _SINGLE_LIMIT = 1e3  # queries farther out than this many data radii are filtered in float64
 _COMPACT = 1 / 16  # all queries are, where the median row lies nearer the centre than this share of the radius
 
-__all__ = ["CandidateFilter", "nearest", "nearest_of_pairs", "pair_distances_squared"]
+__all__ = ["CandidateFilter", "NearestRows", "nearest", "nearest_of_pairs", "pair_distances_squared"]
 
 
 class CandidateFilter:
@@ -196,6 +196,29 @@ def nearest_of_pairs(
     return distances, row[first[:-1, None] + order]
 
 
+class NearestRows:
+    """The rows X (N, d) that `nearest` looks among, for queries that come one batch after another."""
+
+    def __init__(self, X: FloatArray) -> None:
+        self._X, self._filter = X, CandidateFilter(X)
+        self._largest_row = np.sqrt(np.max(np.einsum("ij,ij->i", X, X)))
+
+    def of(self, Q: FloatArray, k: int, *, skip: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+        """Distances and row numbers (n, k) of the rows nearest to each row of Q (n, d): see `nearest`."""
+        n_queries = len(Q)
+        available = len(self._X) if skip is None else len(self._X) - 1
+        if not 1 <= k <= available:
+            raise ValueError(f"k must be in 1..{available} for {len(self._X)} rows; got {k}")
+        distances, rows = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
+        size = np.sqrt(np.einsum("ij,ij->i", Q, Q)) + self._largest_row
+        delta = 4.0 * (self._X.shape[1] + 8) * 2.0**-53 * size
+        for query, _, row in self._filter.candidates(Q, np.array([k]), delta, skip=skip):
+            present, local = np.unique(query, return_inverse=True)
+            squared = pair_distances_squared(Q[query], self._X[row])
+            distances[present], rows[present] = nearest_of_pairs(local, row, squared, len(present), k)
+        return distances, rows
+
+
 def nearest(Q: FloatArray, X: FloatArray, k: int, *, skip: IntArray | None = None) -> tuple[FloatArray, IntArray]:
     """Distances (n, k), ascending, and row numbers in X (N, d) of the k nearest rows of each row of Q (n, d).
 
@@ -206,17 +229,4 @@ def nearest(Q: FloatArray, X: FloatArray, k: int, *, skip: IntArray | None = Non
     >>> nearest(np.array([[0.1]]), np.array([[0.0], [1.0], [0.2]]), 2)[1].tolist()
     [[0, 2]]
     """
-    n_queries = len(Q)
-    available = len(X) if skip is None else len(X) - 1
-    if not 1 <= k <= available:
-        raise ValueError(f"k must be in 1..{available} for {len(X)} rows; got {k}")
-    distances, rows = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
-    size = np.sqrt(np.einsum("ij,ij->i", Q, Q)) + np.sqrt(np.max(np.einsum("ij,ij->i", X, X)))
-    delta = 4.0 * (X.shape[1] + 8) * 2.0**-53 * size
-    search = CandidateFilter(X)
-    wanted = np.array([k])
-    for query, _, row in search.candidates(Q, wanted, delta, skip=skip):
-        present, local = np.unique(query, return_inverse=True)
-        squared = pair_distances_squared(Q[query], X[row])
-        distances[present], rows[present] = nearest_of_pairs(local, row, squared, len(present), k)
-    return distances, rows
+    return NearestRows(X).of(Q, k, skip=skip)

@@ -29,7 +29,7 @@ from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
 from stream_occ.quality import Signs, rest_of
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
-from stream_occ.samples import NS_PER_S, Alert, Decision, FloatArray, Label, SampleBlock
+from stream_occ.samples import NS_PER_S, Alert, Contributions, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.sensor import SensorState, signs_of, watch_sensor
 from stream_occ.windowing import (
@@ -233,7 +233,7 @@ class Pipeline:
         alerts: list[Alert] = []
         if len(batch) == 0:
             return decisions, alerts
-        X, scores = self._score(batch)
+        scores, unlike = self._score(batch)
         counts = ~batch.closes | (scores > self.model.threshold)
         rows_of: dict[str, list[int]] = {name: [] for name in batch.device_ids}
         for i, (name, t_end_ns) in enumerate(zip(batch.device_ids, batch.t_end_ns.tolist(), strict=True)):
@@ -244,7 +244,7 @@ class Pipeline:
         within_s = self.policy.live_within_s
         looks = self._look(batch, {name: devices[name].oldest_live_ns(now_ns, within_s) for name in rows_of})
         for name, rows in rows_of.items():
-            scored = [(looks[i], X[i], float(scores[i])) for i in rows]
+            scored = [(looks[i], float(scores[i]), unlike[i]) for i in rows]
             devices[name], made, changes = self._decide(devices[name], scored)
             decisions += made
             alerts += changes
@@ -270,14 +270,17 @@ class Pipeline:
             devices[name] = replace(device, cutter=replace(device.cutter, is_closed=True))
         return batches
 
-    def _score(self, batch: WindowBatch) -> tuple[FloatArray, FloatArray]:
-        """Features (n, d) and scores (n,), NaN for a window whose features are not finite."""
+    def _score(self, batch: WindowBatch) -> tuple[FloatArray, list[Contributions]]:
+        """Scores (n,) and what made them; NaN and nothing for a window whose features are not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             X = self.model.feature_set.extract(batch)
         finite = np.isfinite(X).all(axis=1)
         scores = np.full(len(batch), np.nan)
-        scores[finite] = self.model.score_features(X[finite])
-        return X, scores
+        scores[finite], told = self.model.judge(X[finite])
+        unlike: list[Contributions] = [()] * len(batch)
+        for i, contributions in zip(np.flatnonzero(finite).tolist(), told, strict=True):
+            unlike[i] = contributions
+        return scores, unlike
 
     def _look(self, batch: WindowBatch, oldest_ns: Mapping[str, int]) -> list[_Look]:
         """What each window shows apart from its score, of the wearer and of the sensor; oldest_ns: of what is live."""
@@ -304,26 +307,26 @@ class Pipeline:
         return [_Look(*row) for row in zip(seen, *means, signs_of(batch, found), *marks, strict=True)]
 
     def _decide(
-        self, device: DeviceState, scored: Sequence[tuple[_Look, FloatArray, float]]
+        self, device: DeviceState, scored: Sequence[tuple[_Look, float, Contributions]]
     ) -> tuple[DeviceState, list[Decision], list[Alert]]:
-        """One device's windows, features x (d,) and score with each, in order, through its event engine.
+        """One device's windows, each with its score and what made it, in order, through its event engine.
 
         No verdict where features are not finite, and no normal one where a fault of the sensor holds or shows:
         such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
-        flagged, and says in what it is odd. One that ends a segment tells nothing of the sensor beyond itself.
+        flagged. A verdict says in what its window is odd. One that ends a segment tells nothing of the sensor beyond
+        itself.
         """
         model, events, last, sensor = self.model, device.events, device.last, device.sensor
         n_overlapping = -(-self.shape.n_samples // self.shape.n_hop)
         decisions: list[Decision] = []
         alerts: list[Alert] = []
-        for look, x, score in scored:
+        for look, score, odd in scored:
             seen = look.seen
             after, may_be_normal = watch_sensor(
                 sensor, look.signs, look.mean_ms2, look.rest_ms2, n_overlapping=n_overlapping
             )
             if score > model.threshold or (may_be_normal and not np.isnan(score)):
                 label: Label = "outlier" if score > model.threshold else "normal"
-                odd = model.explain(x) if label == "outlier" else ()
                 end_ns, is_bridged = seen.t_end_ns, look.is_bridged
                 last = Decision(seen.device_id, end_ns, score, model.threshold, label, model.model_id, odd, is_bridged)
                 decisions.append(last)

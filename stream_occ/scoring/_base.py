@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stream_occ.errors import ModelError
 from stream_occ.kernels import FARTHEST
 from stream_occ.plugins import load_plugin
-from stream_occ.samples import FloatArray
+from stream_occ.samples import FloatArray, IntArray
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,6 +39,15 @@ class Scorer(Protocol):
     @classmethod
     def from_arrays(cls, arrays: Arrays, params: dict[str, Any]) -> Self:
         """The scorer again; raises ModelError where arrays and params do not fit each other."""
+
+
+@runtime_checkable
+class SearchingScorer(Protocol):
+    """A scorer that looks for the training rows nearest to each row, and may hand them over with the score."""
+
+    def score_and_nearest(self, X: FloatArray, k: int) -> tuple[FloatArray, IntArray | None]:
+        """As `score`, to the bit, and the numbers (n, k) of the nearest rows of its array `X`, nearest first, ties by
+        lower row; None where it looks for other rows. k is at most the number of rows."""
 
 
 def load_scorer(kind: str, arrays: Arrays, params: dict[str, Any]) -> Scorer:

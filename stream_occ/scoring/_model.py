@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stream_occ.features import FeatureSet, slowest_stream_hz
-from stream_occ.samples import FloatArray
+from stream_occ.samples import Contributions, FloatArray
 from stream_occ.scoring._base import Scorer
 from stream_occ.scoring.explanation import Explainer
 
@@ -67,7 +67,11 @@ class Model:
             return np.empty(0)
         return self.scorer.score(self.scaler.transform(X))
 
-    def explain(self, x: FloatArray) -> tuple[tuple[str, float], ...]:
-        """The features (name, robust z against the nearest normal rows) that did most for the score of a row x (d,),
-        unscaled."""
-        return self._explainer.explain(self.scaler.transform(x))
+    def judge(self, X: FloatArray) -> tuple[FloatArray, list[Contributions]]:
+        """Scores as `score_features`, to the bit, and of each row the features that did most for it.
+
+        At most 5, each (name, robust z against the nearest normal rows), the most first: see `scoring.explanation`.
+        """
+        if X.shape[0] == 0:
+            return np.empty(0), []
+        return self._explainer.judge(self.scaler.transform(X))

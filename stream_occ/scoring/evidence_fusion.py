@@ -57,9 +57,12 @@ class FrozenScorer:
     def explain(self, X: FloatArray) -> FloatArray:
         """What each part adds to the score, (n, 1 + e); times its weight, 1 is the 95 % quantile of normal rows."""
         X = finite_rows(X, self.n_features)
-        return contributions(
-            np.column_stack([self.novelty.score(X), X[:, self.columns]]), self._center, self._scale, self.weight
-        )
+        return self.parts_of(self.novelty.score(X), X)
+
+    def parts_of(self, novelty: FloatArray, X: FloatArray) -> FloatArray:
+        """As `explain`, from the novelty scores (n,) of finite rows X (n, d) that somebody has already."""
+        evidence = np.column_stack([novelty, X[:, self.columns]])
+        return contributions(evidence, self._center, self._scale, self.weight)
 
     def arrays(self) -> Arrays:
         """The fusion's numbers and, with a prefix, the arrays of the novelty scorer."""

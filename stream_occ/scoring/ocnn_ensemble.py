@@ -65,6 +65,7 @@ class FrozenScorer:
         kept = own_distance >= 0.0
         self._filter = CandidateFilter(X, np.matmul(maps.transpose(0, 2, 1), maps), keep=kept)
         self._largest_row = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X))))
+        self._is_plain = bool(kept.all()) and maps.shape[0] == 1 and np.array_equal(maps[0], np.eye(X.shape[1]))
 
     @property
     def n_features(self) -> int:
@@ -78,11 +79,7 @@ class FrozenScorer:
 
     def ratios(self, X: FloatArray) -> FloatArray:
         """nn_ratio (n, L) of each row in each member; may be +inf."""
-        X = finite_rows(X, self.n_features)
-        ratios = np.empty((len(X), self.n_members))
-        for start in range(0, len(X), _ROWS):
-            ratios[start : start + _ROWS] = self._ratios_of_block(X[start : start + _ROWS])
-        return ratios
+        return self._search(X)[0]
 
     def n_rejecting(self, X: FloatArray) -> IntArray:
         """Members (n,) that reject each row: nn_ratio >= theta."""
@@ -91,9 +88,23 @@ class FrozenScorer:
 
     def score(self, X: FloatArray) -> FloatArray:
         """Scores (n,), high = abnormal, always finite, of scaled rows X (n, d)."""
+        return self._combined(self.ratios(X))
+
+    def score_and_nearest(self, X: FloatArray, k: int) -> tuple[FloatArray, IntArray | None]:
+        """Scores, and the k nearest training rows (n, k) of each row, nearest first, ties by lower row.
+
+        None where other rows are looked for: with several members, a map that is not the identity, or rows left out.
+        """
+        if not self._is_plain:
+            return self.score(X), None
+        ratios, nearest_rows = self._search(X, k)
+        return self._combined(ratios), nearest_rows[:, :k]
+
+    def _combined(self, ratios: FloatArray) -> FloatArray:
+        """Scores (n,) from the members' nn_ratio (n, L)."""
         if self.combine == "vote":
-            return self.n_rejecting(X) / self.n_members
-        ratios = self.ratios(X)
+            votes: FloatArray = np.add.reduce(ratios >= self._theta, axis=1, dtype=np.int64) / self.n_members
+            return votes
         if self.combine == "single":
             return np.minimum(ratios[:, 0], LARGEST_RATIO)
         with np.errstate(divide="ignore"):
@@ -101,29 +112,46 @@ class FrozenScorer:
         mean: FloatArray = np.add.reduce(logs, axis=1) / self.n_members
         return mean
 
-    def _ratios_of_block(self, X: FloatArray) -> FloatArray:
+    def _search(self, X: FloatArray, k: int = 1) -> tuple[FloatArray, IntArray]:
+        """nn_ratio (n, L), and the J or, where that is more, k rows that are nearest in the first member."""
+        X = finite_rows(X, self.n_features)
+        n_nearest = np.maximum(self._n_neighbors, k)
         ratios = np.empty((len(X), self.n_members))
+        nearest_rows = np.empty((len(X), int(n_nearest[0])), dtype=np.int64)
+        for start in range(0, len(X), _ROWS):
+            part = slice(start, start + _ROWS)
+            ratios[part], nearest_rows[part] = self._search_block(X[part], n_nearest)
+        return ratios, nearest_rows
+
+    def _search_block(self, X: FloatArray, n_nearest: IntArray) -> tuple[FloatArray, IntArray]:
+        ratios = np.empty((len(X), self.n_members))
+        nearest_rows = np.empty((len(X), int(n_nearest[0])), dtype=np.int64)
         n_features = self.n_features
         size = np.sqrt(np.einsum("ij,ij->i", X, X)) + self._largest_row
         delta = 8.0 * (n_features + 8) * 2.0**-53 * np.sqrt(self._maps.shape[1]) * size
-        for query, metric, row in self._filter.candidates(X, self._n_neighbors, delta):
+        for query, metric, row in self._filter.candidates(X, n_nearest, delta):
             first = np.flatnonzero(np.diff(metric, prepend=-1, append=-1))
             for start, stop in pairwise(first):
                 member = int(metric[start])
                 present, local = np.unique(query[start:stop], return_inverse=True)
-                ratios[present, member] = self._ratios_of_member(member, X[present], local, row[start:stop])
-        return ratios
+                pairs = X[present], local, row[start:stop]
+                ratios[present, member], found = self._search_member(member, *pairs, int(n_nearest[member]))
+                if member == 0:
+                    nearest_rows[present] = found
+        return ratios, nearest_rows
 
-    def _ratios_of_member(self, member: int, X: FloatArray, query: IntArray, row: IntArray) -> FloatArray:
-        """nn_ratio (n,) in one member, from candidates (query, row): the exact part."""
+    def _search_member(
+        self, member: int, X: FloatArray, query: IntArray, row: IntArray, n_nearest: int
+    ) -> tuple[FloatArray, IntArray]:
+        """nn_ratio (n,) and nearest rows (n, n_nearest) in one member, from candidates (query, row): the exact part."""
         k = int(self._n_neighbors[member])
         mapped, mapped_rows = project(X, self._maps[member]), project(self._X[row], self._maps[member])
         squared = pair_distances_squared(mapped[query], mapped_rows)
-        distances, nearest_rows = nearest_of_pairs(query, row, squared, len(X), k)
+        distances, nearest_rows = nearest_of_pairs(query, row, squared, len(X), n_nearest)
         own = self._own_distance[member][nearest_rows]
-        distance = np.cumsum(distances, axis=1)[:, -1] / k
-        reference = np.cumsum(own, axis=1)[:, -1] / k
-        return ratio_of(distance, reference + self._floor[member])
+        distance = np.cumsum(distances, axis=1)[:, k - 1] / k
+        reference = np.cumsum(own, axis=1)[:, k - 1] / k
+        return ratio_of(distance, reference + self._floor[member]), nearest_rows
 
     def arrays(self) -> Arrays:
         """Training rows, maps and the members' numbers."""

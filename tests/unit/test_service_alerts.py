@@ -266,7 +266,8 @@ def test_waveform_of_a_pending_alert_is_published_only_where_wanted(is_wanted: b
 def test_in_what_the_first_window_is_odd_stays_with_the_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change of the alert says it, and the retained alert; a scorer that keeps no rows says nothing."""
     assert [event["contributions"] for event in fallen().link.of("stream_occ/w1/event")] == [[], [], []]
-    monkeypatch.setattr(Model, "explain", lambda self, x: (("last_acc_x_ms2", 7.5), ("mean_gyr_z_rads", -2.5)))
+    made = (("last_acc_x_ms2", 7.5), ("mean_gyr_z_rads", -2.5))
+    monkeypatch.setattr(Model, "judge", lambda self, X: (self.score_features(X), [made] * len(X)))
     link, odd = fallen().link, [["last_acc_x_ms2", 7.5], ["mean_gyr_z_rads", -2.5]]
     assert [event["contributions"] for event in link.of("stream_occ/w1/event")] == [odd, odd, odd]
     assert link.of("stream_occ/w1/alert")[0]["contributions"] == odd
