@@ -321,8 +321,10 @@ ARDUINO = """
 #include <cstdint>
 struct Preferences { void begin(const char*, bool); uint32_t getUInt(const char*, uint32_t); void end();
                      size_t putUInt(const char*, uint32_t); };
-struct WiFiClient {};
-struct PubSubClient { PubSubClient(WiFiClient&); bool connected(); bool loop();
+struct Client {};
+struct WiFiClient : Client {};
+struct WiFiClientSecure : WiFiClient { void setCACert(const char*); void setHandshakeTimeout(unsigned long); };
+struct PubSubClient { PubSubClient(Client&); bool connected(); bool loop();
                       bool connect(const char* id, const char* user, const char* password);
                       bool publish(const char*, const uint8_t*, unsigned); bool subscribe(const char*);
                       PubSubClient& setCallback(void (*)(char*, uint8_t*, unsigned));
@@ -352,14 +354,27 @@ def test_the_sketch_logs_in_as_whom_the_shipped_access_list_lets_do_what_it_does
     assert allowed == {("write", said["TOPIC"].removesuffix("imu")), ("read", said["RECEIVED_UP_TO"])}
 
 
+def test_the_sketch_over_tls_believes_one_authority_and_checks_the_brokers_name() -> None:
+    """WiFiClientSecure holds the name that it connects to against the certificate: a name it must be, no address."""
+    text = (DEVICE / "mpu6050_compact.ino").read_text()
+    assert "setInsecure" not in text
+    secured = re.findall(r"(?s)#ifdef USE_TLS\n(.*?)(?:#else|#endif)", text)
+    said = dict(re.findall(r"(\w+) = \"?([\w.]+)\"?;", "".join(secured)))
+    assert said == {"BROKER": "broker.lan", "PORT": "8883"}
+    steps = ["configTime(", "time(nullptr) <", "network.setCACert(CA)", "mqtt.setServer(BROKER, PORT)"]
+    places = [text.index(step) for step in steps]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("define", ["", "-DUSE_TLS"])
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-def test_the_sketch_compiles_against_the_interfaces_that_it_uses(tmp_path: Path) -> None:
+def test_the_sketch_compiles_against_the_interfaces_that_it_uses(tmp_path: Path, define: str) -> None:
     """Syntax and types alone: the libraries' declarations are written down here, no board is at hand."""
     (tmp_path / "arduino.h").write_text("#pragma once\n" + ARDUINO)
-    for header in ("Preferences.h", "PubSubClient.h", "WiFi.h", "Wire.h"):
+    for header in ("Preferences.h", "PubSubClient.h", "WiFi.h", "WiFiClientSecure.h", "Wire.h"):
         (tmp_path / header).write_text('#include "arduino.h"\n#include <ctime>\n')
     flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{tmp_path}", "-x", "c++"]
-    subprocess.run(["g++", *flags, str(DEVICE / "mpu6050_compact.ino")], check=True, timeout=120)
+    subprocess.run(["g++", *flags, *define.split(), str(DEVICE / "mpu6050_compact.ino")], check=True, timeout=120)
 
 
 # ---- esp32

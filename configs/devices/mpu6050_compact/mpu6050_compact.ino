@@ -12,9 +12,22 @@
 
 #include "stream_occ_compact.h"
 
+// #define USE_TLS  // in every network that is not yours alone: else anybody in it reads the password and what is sent
+
 const char* SSID = "change-me";
 const char* PASSPHRASE = "change-me";
+#ifdef USE_TLS
+#include <WiFiClientSecure.h>
+const char* BROKER = "broker.lan";  // as in the broker's certificate: its name is checked, and so are its dates
+const uint16_t PORT = 8883;
+const char* CA = R"(-----BEGIN CERTIFICATE-----
+change-me: the authority that signed it, /etc/mosquitto/certs/ca.pem
+-----END CERTIFICATE-----
+)";
+#else
 const char* BROKER = "192.168.1.10";
+const uint16_t PORT = 1883;
+#endif
 const char* DEVICE = "w1";
 const char* USER = "w1";  // the device id: configs/mosquitto.acl lets each user write to its own topics alone
 const char* PASSWORD = "change-me";
@@ -30,7 +43,11 @@ const float GYR_SCALE = 3.14159265f / 180.0f / 16.4f;        // +-2000 degrees a
 const int KEPT = 480;                                        // messages: two minutes, 87 kB
 const uint32_t RETRY_MS = 5000;                              // a try to connect can take a second without samples
 
+#ifdef USE_TLS
+WiFiClientSecure network;
+#else
 WiFiClient network;
+#endif
 PubSubClient mqtt(network);
 uint8_t buffer[stream_occ::message_bytes(SAMPLES)];
 stream_occ::CompactWriter message(buffer, sizeof buffer);
@@ -108,7 +125,11 @@ void setup() {
   while (WiFi.status() != WL_CONNECTED) delay(100);
   configTime(0, 0, "pool.ntp.org");
   while (time(nullptr) < 1700000000) delay(100);  // no sample before the clock is right
-  mqtt.setServer(BROKER, 1883);
+#ifdef USE_TLS
+  network.setCACert(CA);  // nobody else is believed; the clock is right by now, or each certificate would be too young
+  network.setHandshakeTimeout(5);
+#endif
+  mqtt.setServer(BROKER, PORT);
   mqtt.setCallback(heard);
   mqtt.setSocketTimeout(1);
   tried_ms = millis() - RETRY_MS;
