@@ -5,9 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
-import shutil
 import statistics
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -222,29 +220,23 @@ def test_ask_13_messages_of_one_sample_and_of_thousands_are_alike(
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
 def test_ask_14_a_refused_password_is_no_connection_and_is_in_the_log(
-    tmp_path: Path, protocol: Any, caplog: pytest.LogCaptureFixture
+    password_broker: Broker, protocol: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In both versions of the protocol: not connected, no birth, the broker's reason; the right one connects."""
-    passwd = shutil.which("mosquitto_passwd")
-    if MOSQUITTO is None or passwd is None:
-        pytest.skip("mosquitto or mosquitto_passwd not found on PATH")
-    file = tmp_path / "passwd"
-    subprocess.run([passwd, "-b", "-c", str(file), "ward", "right"], check=True, capture_output=True)
-    with Broker.start(tmp_path, extra=f"allow_anonymous false\npassword_file {file}") as broker:
-        for password, is_right in (("wrong", False), ("right", True)):
-            ready = threading.Event()
-            link = MqttLink(
-                options(broker.port, protocol=protocol, username="ward", password=password),
-                birth=Birth("status"),
-                on_ready=ready.set,
-            )
-            link.start()
-            if is_right:
-                assert ready.wait(10)
-            else:
-                wait_until(lambda: "Not authorized" in caplog.text, "the reason")
-            assert (link.is_connected, link.n_connects) == (is_right, int(is_right))
-            link.stop()
+    for password, is_right in (("wrong", False), ("hunter2", True)):
+        ready = threading.Event()
+        link = MqttLink(
+            options(password_broker.port, protocol=protocol, username="ward", password=password),
+            birth=Birth("status"),
+            on_ready=ready.set,
+        )
+        link.start()
+        if is_right:
+            assert ready.wait(10)
+        else:
+            wait_until(lambda: "Not authorized" in caplog.text, "the reason")
+        assert (link.is_connected, link.n_connects) == (is_right, int(is_right))
+        link.stop()
     assert "wrong" not in caplog.text
 
 

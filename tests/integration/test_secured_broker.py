@@ -7,7 +7,6 @@ import logging
 import re
 import shutil
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from stream_occ.errors import ConfigError
 from stream_occ.messages import MESSAGES
 from stream_occ.mqtt import MqttLink, MqttOptions
 from tests.integration.broker import MOSQUITTO, Broker, free_port
+from tests.integration.credentials import certify, write_passwords
 from tests.integration.detector import REPO, Detector, wait_until
 from tests.service_model import payload, tumbling, walking
 
@@ -31,10 +31,7 @@ pytestmark = [
     pytest.mark.broker,
     # The client drops its socket unclosed where a handshake fails; the interpreter closes it, with a warning.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.skipif(
-        MOSQUITTO is None or None in (shutil.which("openssl"), shutil.which("mosquitto_passwd")),
-        reason="mosquitto, mosquitto_passwd or openssl not found on PATH",
-    ),
+    pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto not found on PATH"),
 ]
 
 USERS = ("detector", "ward", "family", "w1", "w2")
@@ -48,17 +45,6 @@ def password(user: str) -> str:
     return f"secret of {user}"
 
 
-def certify(folder: Path, name: str, authority: str, *names: str, options: tuple[str, ...] = ("-nodes",)) -> None:
-    """name.key and name.pem, CN=name, for subject alternative `names`; signed by an authority, or by itself as one."""
-    is_authority = name == authority
-    sign = [] if is_authority else ["-CA", f"{folder}/{authority}.pem", "-CAkey", f"{folder}/{authority}.key"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", f"/CN={name}", *options]
-    command += ["-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem", *sign]
-    command += ["-addext", f"basicConstraints=critical,CA:{'TRUE' if is_authority else 'FALSE'}"]
-    command += ["-addext", f"subjectAltName={','.join(names)}"] if names else []
-    subprocess.run(command, check=True, capture_output=True)
-
-
 @pytest.fixture(scope="module")
 def etc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the shipped files call /etc/mosquitto: certificates, passwords, the access list."""
@@ -70,8 +56,7 @@ def etc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     certify(certs, "broker", "ca", "IP:127.0.0.1")
     for user in USERS:
         certify(certs, user, "ca")
-        command = ["mosquitto_passwd", "-b", *([] if user != USERS[0] else ["-c"]), str(folder / "passwords"), user]
-        subprocess.run([*command, password(user)], check=True, capture_output=True)
+    write_passwords(folder / "passwords", {user: password(user) for user in USERS})
     certify(certs, "foreign", "other-ca")
     certify(certs, "locked", "ca", options=("-passout", "pass:abcd"))
     shutil.copy(REPO / "configs" / "mosquitto.acl", folder / "acl")

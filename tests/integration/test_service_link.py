@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from stream_occ.inbox import Received
 from stream_occ.mqtt import MAX_ACKS, Birth, MqttLink, MqttOptions, Subscription
 from tests.integration.broker import MOSQUITTO, Broker
+from tests.integration.credentials import certify
 from tests.integration.detector import Detector, Watcher, wait_until
 from tests.service_model import payload, walking
 
@@ -156,37 +155,30 @@ def test_two_links_with_one_client_id_slow_down_and_name_the_cause(
     assert max(link.n_connects for link in links) < 15
 
 
-def test_wrong_password_is_not_connected_and_the_right_one_from_a_file_is(tmp_path: Path, model_file: Path) -> None:
+def test_wrong_password_is_not_connected_and_the_right_one_from_a_file_is(
+    password_broker: Broker, tmp_path: Path, model_file: Path
+) -> None:
     """A refused CONNACK is no connection; `detect` reads the password from its file and never logs it."""
-    passwd = shutil.which("mosquitto_passwd")
-    if MOSQUITTO is None or passwd is None:
-        pytest.skip("mosquitto or mosquitto_passwd not found on PATH")
-    file = tmp_path / "passwd"
-    subprocess.run([passwd, "-b", "-c", str(file), "ward", "hunter2"], check=True, capture_output=True)
-    extra = f"allow_anonymous false\npassword_file {file}"
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    with Broker.start(folder, extra=extra) as broker:
-        link = MqttLink(options(broker.port, username="ward", password="wrong"), birth=Birth("s"))
-        link.start()
-        wait_until(lambda: not link.is_connected and link.n_connects == 0 and link.silent_s < 1, "an answer")
-        assert not link.is_connected
-        link.stop()
-        (tmp_path / "secret").write_text("hunter2\n")
-        mqtt = {"username": "ward", "password_file": "secret"}
-        with Detector(tmp_path, broker.port, model_file, mqtt=mqtt) as detector:
-            assert detector.stop() == 0
-            assert "hunter2" not in detector.log.read_text()
+    link = MqttLink(options(password_broker.port, username="ward", password="wrong"), birth=Birth("s"))
+    link.start()
+    wait_until(lambda: not link.is_connected and link.n_connects == 0 and link.silent_s < 1, "an answer")
+    assert not link.is_connected
+    link.stop()
+    (tmp_path / "secret").write_text("hunter2\n")
+    mqtt = {"username": "ward", "password_file": "secret"}
+    with Detector(tmp_path, password_broker.port, model_file, mqtt=mqtt) as detector:
+        assert detector.stop() == 0
+        assert "hunter2" not in detector.log.read_text()
 
 
 # The client drops its socket unclosed where a handshake fails; the interpreter closes it, with a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_tls_with_an_own_authority_and_a_client_certificate(tmp_path: Path) -> None:
     """Large and many small messages pass; a client that does not trust the broker or shows no certificate waits."""
-    if MOSQUITTO is None or shutil.which("openssl") is None:
-        pytest.skip("mosquitto or openssl not found on PATH")
+    if MOSQUITTO is None:
+        pytest.skip("mosquitto not found on PATH: install it to run this test")
     for name in ("ca", "server", "client"):
-        make_certificate(tmp_path, name)
+        certify(tmp_path, name, "ca", "IP:127.0.0.1")
     extra = f"cafile {tmp_path}/ca.pem\ncertfile {tmp_path}/server.pem\nkeyfile {tmp_path}/server.key\n"
     folder = tmp_path / "broker"
     folder.mkdir()
@@ -216,16 +208,6 @@ def test_tls_with_an_own_authority_and_a_client_certificate(tmp_path: Path) -> N
             assert stranger.n_connects == 0
             assert stranger.is_alive
             stranger.stop()
-
-
-def make_certificate(folder: Path, name: str) -> None:
-    """name.key and name.pem, signed by ca (itself where name is ca), for the address 127.0.0.1."""
-    sign = [] if name == "ca" else ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key"]
-    use = "CA:TRUE" if name == "ca" else "CA:FALSE"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
-    command += ["-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem", *sign]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", f"basicConstraints=critical,{use}"]
-    subprocess.run(command, check=True, capture_output=True)
 
 
 def test_running_detector_has_no_training_library_in_memory(broker: Broker, model_file: Path, tmp_path: Path) -> None:
