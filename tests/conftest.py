@@ -20,3 +20,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"recorded data not found at {folder}: set STREAM_OCC_DATA to run this test")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Notes in $STREAM_OCC_SKIPPED how many tests were skipped for want of recorded data, for scripts/test."""
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    if "STREAM_OCC_SKIPPED" in os.environ:
+        n = sum("recorded" in reason for reason in skipped)
+        Path(os.environ["STREAM_OCC_SKIPPED"]).write_text(f"{n}\n")
