@@ -23,6 +23,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -290,7 +291,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
             while player.poll() is None and detector.process.poll() is None:
                 try:
                     samples.append(watch.look())
-                except (OSError, psutil.NoSuchProcess):  # a second without an answer; what there is is still drawn
+                except (OSError, HTTPException, psutil.NoSuchProcess):  # what there is is still drawn
                     n_unanswered += 1
                 time.sleep(1.0 - time.monotonic() % 1.0)
             said = {} if player.poll() is None else json.loads(player.stdout.read() or "{}")

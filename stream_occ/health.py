@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import socket
 import threading
 import time
@@ -31,7 +32,7 @@ log = logging.getLogger("stream_occ.health")
 
 MAX_CONNECTIONS = 8  # more are closed at once
 READ_TIMEOUT_S = 2.0
-ANSWER_WITHIN_S = 5.0  # a request that comes byte by byte is cut off then
+REQUEST_WITHIN_S = 5.0  # one that comes byte by byte is cut off then; the answer may take as long as a busy machine
 POLL_S = 0.2
 DEVICE_STATES = ("normal", "waiting", *sorted(OPEN_ALERT_STATES))
 
@@ -100,8 +101,12 @@ class _Server(ThreadingTCPServer):
         super().shutdown_request(request)
         self._open.pop(request, None)
 
+    def has_come(self, request: Any) -> None:
+        """The request is whole: what takes long from now on is ours."""
+        self._open[request] = math.inf
+
     def service_actions(self) -> None:
-        horizon_s = time.monotonic() - ANSWER_WITHIN_S
+        horizon_s = time.monotonic() - REQUEST_WITHIN_S
         for request in [request for request, since_s in list(self._open.items()) if since_s < horizon_s]:
             with contextlib.suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
@@ -119,10 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
+        self.server.has_come(self.connection)
         path, probes = self.path.partition("?")[0], self.server.probes
         if path == "/health":
             failure = probes.failure()
-            self._answer_json({"live": failure is None} | ({} if failure is None else {"reason": failure}))
+            vitals = probes.vitals()
+            told = {"reason": failure, "dropped": None if vitals is None else dict(vitals.counters.dropped)}
+            self._answer_json({"live": failure is None, **{name: value for name, value in told.items() if value}})
         elif path == "/ready":
             checks = probes.checks()
             self._answer_json({"ready": all(checks.values()), **checks})

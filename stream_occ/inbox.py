@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+MAX_UNACKNOWLEDGED = 65_535  # a receive maximum has 16 bits
+
 Outcome = Literal["taken", "unheard", "refused"]
 """What the broker says of a message of QoS 1: it has it, has it and nobody is subscribed, or does not want it."""
 

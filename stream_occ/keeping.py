@@ -22,9 +22,6 @@ log = logging.getLogger("stream_occ.keeping")
 QUIET_INTERVALS = 12  # a device without an open alert is saved every twelfth interval: little hangs on its last minute
 MAX_QUIET_SAVES = 200  # of one save, so that thousands of devices do not hold the worker up together
 MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go, and are counted
-# So long messages wait, unacknowledged, for a disk that fails: then brokers with small windows and devices that wait to
-# be told would send no more, and a service that hears nothing is worse than one that would forget in a kill.
-PATIENCE_S = 10.0
 RETRY_S = 1.0  # after a failure nobody asks the disk sooner, however urgent it is
 
 Standing = tuple[DeviceState, Alert | None]
@@ -52,7 +49,6 @@ class Keeper:
         self._seen = b""
         self._numbers: dict[str, Number] = {}
         self._n_failed = 0
-        self._failing_since_s = 0.0
         self._failed_s = 0.0
 
     @property
@@ -134,14 +130,14 @@ class Keeper:
         """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs.
 
         seen: digests of messages that the states hold; numbers: of the last ones, of devices that number them. True
-        where these messages may be acknowledged: they are kept, or cannot wait any longer.
+        where these messages may be acknowledged: they are kept.
         """
         if self._store is None:
             return True
         self._seen = (self._seen + seen)[-MAX_SEEN * DIGEST_BYTES :]
         self._numbers.update(numbers or {})
         if self._n_failed and now_s < self._failed_s + RETRY_S and not is_last:
-            return self._is_impatient(now_s)
+            return False
         names = set(devices) if is_last else (self._changed | self._touched) & devices.keys()
         if now_s >= self._due_s:
             self._due_s = now_s + self._interval_s
@@ -149,7 +145,7 @@ class Keeper:
             names |= set(self._quiet_due(devices, now_s)[:MAX_QUIET_SAVES])
         names = {name for name in names if name not in self._saved or self._saved[name][0] is not devices[name][0]}
         if not (names or self._numbers or self._unsaved or self._forgotten or self._settled):
-            return self._n_failed == 0 or self._is_impatient(now_s)
+            return self._n_failed == 0
         states = {name: devices[name] for name in sorted(names)}
         try:
             self._store.forget(self._forgotten - devices.keys())
@@ -164,7 +160,7 @@ class Keeper:
             )
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error, now_s)
-            return self._is_impatient(now_s)
+            return False
         if self._n_failed:
             log.warning("state is kept again in %s", self._store.path)
         self._n_failed = 0
@@ -189,9 +185,6 @@ class Keeper:
         saved_s = {name: self._saved[name][1] if name in self._saved else -math.inf for name in devices}
         return sorted((name for name in devices if saved_s[name] <= oldest_s), key=lambda name: saved_s[name])
 
-    def _is_impatient(self, now_s: float) -> bool:
-        return now_s - self._failing_since_s >= PATIENCE_S
-
     def _forget_oldest(self) -> None:
         """Of changes that wait for the disk; those of one slice, however many, are written together where it works."""
         n_lost = max(0, len(self._unsaved) - MAX_UNSAVED)
@@ -202,8 +195,6 @@ class Keeper:
         self._forget_oldest()
         self._n_failed += 1
         self._failed_s = now_s
-        if self._n_failed == 1:
-            self._failing_since_s = now_s
         if self._n_failed & (self._n_failed - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
             assert self._store is not None
             log.error("state cannot be kept in %s (%d times so far): %s", self._store.path, self._n_failed, error)

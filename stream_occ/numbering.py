@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+WINDOW = 200  # messages that such a device sends beyond the last that it was told of
 MAX_SEQ = 2**63 - 1
 MIN_BOOT, MAX_BOOT = -(2**63), 2**64 - 1  # whatever a device has as 64 random bits
 MAX_BOOT_CHARACTERS = 64
@@ -40,11 +41,13 @@ def is_seq(seq: object) -> bool:
 @dataclass(slots=True)
 class Numbering:
     """last: the highest taken. is_due: the device has to be told of it; told: what it was told last, which it is told
-    again from due_s on; early_s: when a message came too early last, and waited_s: how long so far."""
+    again from due_s on, and n_untold: messages taken since; early_s: when a message came too early last, and waited_s:
+    how long so far."""
 
     last: Number | None = None
     told: Number | None = None
     is_due: bool = False
+    n_untold: int = 0
     due_s: float = 0.0
     wait_s: float = 0.0
     early_s: float | None = None
@@ -65,6 +68,7 @@ class Numbering:
             if self.waited_s < PATIENCE_S:
                 self.is_due = True
                 return "early", 0
+        self.n_untold += resends
         self.last, self.is_due, self.early_s, self.waited_s = number, True, None, 0.0
         return "taken", max(0, seq - expected)
 
@@ -75,4 +79,4 @@ class Numbering:
     def tell(self, now_s: float) -> None:
         """The device is told of `last` now."""
         self.wait_s = min(2 * self.wait_s, LONGEST_WAIT_S) if self.last == self.told else FIRST_WAIT_S
-        self.told, self.due_s, self.is_due = self.last, now_s + self.wait_s, False
+        self.told, self.due_s, self.is_due, self.n_untold = self.last, now_s + self.wait_s, False, 0

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from stream_occ.inbox import Link, Outcome
 from stream_occ.messages import ReceiptMessage, event_message
@@ -30,6 +31,7 @@ log = logging.getLogger("stream_occ.outbox")
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 60.0
 MAX_SENDS = 200  # of one slice
+MAX_FAILED = 5  # in a row, over half a minute: a change that cannot be made a message then is never one
 COMMENT, PLAIN, URGENT = range(3)  # ranks, in the order in which they are dropped
 
 
@@ -43,6 +45,7 @@ class _Entry:
     received: frozenset[str]
     due_s: float = -math.inf
     wait_s: float = FIRST_WAIT_S
+    n_failed: int = 0
     is_under_way: bool = False
     rank: int = PLAIN
 
@@ -52,6 +55,7 @@ class Outbox:
 
     def __init__(self, link: Link, topics: Topics, *, receivers: Iterable[str], max_changes: int) -> None:
         self.n_dropped = 0
+        self.n_set_aside = 0
         self.n_sent_again = 0
         self._link = link
         self._topics = topics
@@ -111,16 +115,14 @@ class Outbox:
             entry.wait_s = min(2 * entry.wait_s, LONGEST_WAIT_S)
 
     def send(self, now_s: float, shield: Callable[[str, float], AbstractContextManager[None]] = _no_shield) -> None:
-        """Hands over what is due; shield: what fails of a device ends there."""
-        n_sent = 0
-        for key, entry in self._entries.items():
-            if n_sent >= MAX_SENDS or not (self._link.is_connected and self._link.has_room):
+        """Hands over what is due; shield: what fails of a device ends there, and of a change after MAX_FAILED tries."""
+        due = (item for item in self._entries.items() if not item[1].is_under_way and now_s >= item[1].due_s)
+        for key, entry in list(islice(due, MAX_SENDS)):
+            if not (self._link.is_connected and self._link.has_room):
                 return
-            if entry.is_under_way or now_s < entry.due_s:
-                continue
-            n_sent += 1
             self.n_sent_again += entry.due_s > -math.inf
             entry.due_s = now_s + entry.wait_s
+            entry.n_failed += 1
             with shield(entry.alert.device_id, now_s):
                 entry.is_under_way = self._link.publish(
                     self._topics.event(entry.alert.device_id),
@@ -129,6 +131,14 @@ class Outbox:
                     is_retained=False,
                     on_done=partial(self._note, key),
                 )
+                entry.n_failed = 0
+            if entry.n_failed:
+                entry.wait_s = min(2 * entry.wait_s, LONGEST_WAIT_S)
+            if entry.n_failed == MAX_FAILED:
+                self._let_go(key)
+                self.n_set_aside += 1
+                told = {"device": entry.alert.device_id, "alert_id": key[0], "reason": "event_set_aside"}
+                log.error("change %d of alert %s cannot be sent, and is set aside", key[1], key[0], extra=told)
 
     def settled(self) -> Mapping[Key, frozenset[str] | None]:
         """What changed since the last call: who has a change by now, or None where it waits no more."""

@@ -14,14 +14,12 @@ from stream_occ.messages import (
     OFFLINE,
     ONLINE,
     CountersMessage,
-    ReceivedUpToMessage,
     StateMessage,
     alert_message,
     instant,
     score_message,
     waveform_message,
 )
-from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert, AlertState, Decision
 from stream_occ.scoring import Model
@@ -136,11 +134,6 @@ class Reporter:
         if record.open_alert is not None and record.is_alert_retained:
             payload = alert_message(record.open_alert).to_payload()
             self._link.publish(self._topics.alert(record.open_alert.device_id), payload, qos=1, is_retained=True)
-
-    def received_up_to(self, device_id: str, number: Number) -> None:
-        """Word to a numbering device, which asks again where it does not come."""
-        payload = ReceivedUpToMessage(boot=number[0], seq=number[1]).to_payload()
-        self._link.publish(self._topics.received_up_to(device_id), payload, qos=0, is_retained=False)
 
     def counters(self, message: CountersMessage) -> None:
         """The service's own counters."""

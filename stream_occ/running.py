@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
-from stream_occ.inbox import Inbox, Received
+from stream_occ.inbox import MAX_UNACKNOWLEDGED, Inbox, Received
 from stream_occ.keeping import Keeper, open_keeper
 from stream_occ.messages import CountersMessage
 from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("stream_occ.running")
 
 WATCH_INTERVAL_S = 0.2
+STOP_LINK_S = 1.0  # a broker that does not answer at the end is not waited for longer
+STOP_WORKER_S = 2.0
 MAX_FAILED_SLICES = 5
 WORKER_SILENCE_S = 60.0  # a slice takes well below a second; a worker that does not end one is stuck
 LINK_SILENCE_KEEPALIVES = 3.0  # the client itself gives up after two
@@ -67,7 +69,7 @@ def _run(
         is_ready.set()
 
     def deliver(message: Received) -> None:
-        if inbox.put(message):
+        if stop.is_set() or inbox.put(message):  # what comes after the end, unacknowledged, comes again
             return
         if message.token is not None:  # delivered again it would be late: it is counted, and lost
             link.acknowledge([message.token])
@@ -77,7 +79,9 @@ def _run(
     options = link_options(config, client_id)
     is_durable = keeper.is_keeping and config.mqtt.protocol == "5" and config.mqtt.session_expiry_s > 0
     link = MqttLink(
-        replace(options, unacknowledged_messages=min(config.limits.queue_messages, 65_535) if is_durable else 0),
+        replace(
+            options, unacknowledged_messages=min(config.limits.queue_messages, MAX_UNACKNOWLEDGED) if is_durable else 0
+        ),
         on_message=deliver,
         subscriptions=[
             *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),
@@ -95,7 +99,7 @@ def _run(
     monitor = Monitor(inbox, _scored_within_s(config, model)) if config.http.enabled else None
     worker = Worker(service, config.output.slice_s, monitor)
     watchdog = Watchdog(links, worker, config.mqtt.keepalive_s)
-    server = None if monitor is None else _health_server(config, model, watchdog, monitor, stop)
+    server = None if monitor is None else _health_server(config, model, keeper, watchdog, monitor, stop)
     gc.collect()
     gc.freeze()  # or each full collection would go through all that was imported, and hold a slice up for 40 ms
     for each in links:
@@ -119,7 +123,7 @@ def _run(
             worker.finish()
         finally:
             for each in reversed(links):
-                each.stop()
+                each.stop(STOP_LINK_S)
             if server is not None:
                 server.stop()
     return service.counters()
@@ -131,7 +135,7 @@ def _scored_within_s(config: Config, model: Model) -> float:
 
 
 def _health_server(
-    config: Config, model: Model, watchdog: Watchdog, monitor: Monitor, stop: threading.Event
+    config: Config, model: Model, keeper: Keeper, watchdog: Watchdog, monitor: Monitor, stop: threading.Event
 ) -> HealthServer:
     from stream_occ.health import HealthServer, Probes  # here: half a MB that most do not need
 
@@ -152,6 +156,7 @@ def _health_server(
             "connected": link.is_connected,
             "subscribed": link.is_connected and link.is_subscribed,
             "scoring": last is None or last.is_scoring,
+            "keeping": not keeper.is_failing,
         }
 
     probes = Probes(failure=failure, checks=checks, vitals=lambda: monitor.last, model_id=model.model_id)
@@ -265,11 +270,11 @@ class Worker(threading.Thread):
             log.exception("metrics end here, and /ready with them")
             self._monitor = None
 
-    def finish(self, timeout_s: float = 10.0) -> None:
+    def finish(self, timeout_s: float = STOP_WORKER_S) -> None:
         """Ends the thread after its slice, then runs the last one here."""
         self._is_stopping.set()
         self.join(timeout_s)
         if self.is_alive():
-            log.error("the worker did not end within %g s: what it holds is lost", timeout_s)
+            log.error("the worker did not end within %g s: what it holds is not saved", timeout_s)
         else:
             self._service.close()

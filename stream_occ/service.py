@@ -17,9 +17,9 @@ from stream_occ.alert_types import Command
 from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
 from stream_occ.deliveries import Deliveries
-from stream_occ.drift import DriftPolicy, DriftWatch
+from stream_occ.drifting import DriftDesk
 from stream_occ.events import EventPolicy
-from stream_occ.inbox import Inbox, Link, Received
+from stream_occ.inbox import MAX_UNACKNOWLEDGED, Inbox, Link, Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinState
 from stream_occ.keeping import Keeper
@@ -43,9 +43,10 @@ FORGET_INTERVAL_S = 60.0
 # Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
 # minutes and gigabytes. More waits for the next slice, which then begins at once.
 SLICE_BYTES = 1024 * 1024
-NUMBERED_SAVE_S = 1.0  # a device that sends again what it is not told of must be told soon
+LEAST_SLICE_BYTES = SLICE_BYTES // 16
+SLICE_S = 0.5  # less is taken where deciding took longer: an end, a command or a fall must not wait
 CLOCK_SET_NS = 1 * NS_PER_S  # less is a clock that is corrected as it goes
-LAST_SLICES_S = 10.0  # at the end: longer, and whoever asked us to end would kill us
+LAST_SLICES_S = 0.5  # at the end: what waits longer comes again to the next start, as far as brokers keep it
 
 
 def _sleepless_ns() -> int:
@@ -89,16 +90,15 @@ class Service:
         policy = EventPolicy(**config.events.model_dump())
         settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
         self._pipeline = Pipeline(model, settings, policy)
-        self._drift_policy = (
-            DriftPolicy(**config.drift.model_dump(exclude={"enabled"})) if config.drift.enabled else None
-        )
+        self._drift = DriftDesk(config)
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
         self._shield = Shield(self.intake)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
         self._outbox.restore(self._keeper.outbox())
         self._seen = Seen(self._keeper.seen())
         self._deliveries = Deliveries(
-            link, self.intake, self.topics, self._seen, max_waiting=config.limits.queue_messages // 4
+            *(link, self.intake, self.topics, self._seen, self._shield),
+            max_unacknowledged=min(config.limits.queue_messages, MAX_UNACKNOWLEDGED),
         )
         key, seen = config.resolved_command_key, self._seen if self._keeper.is_keeping else None
         self._desk = CommandDesk(
@@ -119,7 +119,8 @@ class Service:
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
         self._held: dict[str, JoinState] = {}
-        self._numbered_due_s = 0.0
+        self._slice_bytes = LEAST_SLICE_BYTES
+        self._n_bytes = 0  # of this slice
 
     def renew(self) -> None:
         """Has all retained topics published again in the next slice; called, by any thread, on every connection."""
@@ -128,7 +129,7 @@ class Service:
     @property
     def is_behind(self) -> bool:
         """True while more waits than one slice takes."""
-        return self._inbox.n_bytes > SLICE_BYTES
+        return self._inbox.n_bytes > self._slice_bytes
 
     def wait(self, timeout_s: float) -> None:
         """Returns when there is something to take, after timeout_s at the latest."""
@@ -148,6 +149,9 @@ class Service:
                 made, alerts = self._step(work, now_ns, now_s)
                 decisions += made
                 told += alerts
+        if self._n_bytes:
+            wanted = self._n_bytes * SLICE_S / max(self._clock.monotonic_s() - now_s, 1e-6)
+            self._slice_bytes = round(min(max(wanted, LEAST_SLICE_BYTES), 2 * self._slice_bytes, SLICE_BYTES))
         self.n_windows += len(decisions)
         self._note(told, now_ns, now_s)
         self._keep(now_ns, now_s)
@@ -159,17 +163,19 @@ class Service:
         for decision in decisions:
             with self._shield(decision.device_id, now_s):
                 self._reporter.decision(decision)
-                self._watch_drift(decision)
+                record, state = self.intake.devices[decision.device_id], self._state.devices[decision.device_id]
+                self._drift.push(decision, record, has_faults=bool(state.faults))
         self._report(now_s, now_ns, {alert.device_id for alert in told})
 
     def close(self) -> None:
-        """The last slices, and word that nobody watches any more."""
+        """The last slices, for a short time, and word that nobody watches any more."""
         deadline_s = self._clock.monotonic_s() + LAST_SLICES_S
         self.run_slice()
         while len(self._inbox) and self._clock.monotonic_s() < deadline_s:
             self.run_slice()
-        if len(self._inbox):
-            log.warning("%d messages still wait at the end and are lost", len(self._inbox))
+        if left := self._inbox.drain():
+            n = sum(message.token is not None for message in left)
+            log.warning("%d messages wait at the end: %d come again, %d are lost", len(left), n, len(left) - n)
         self._keep(self._clock.wall_ns(), self._clock.monotonic_s(), is_last=True)
         for device_id, record in self.intake.devices.items():
             with self._shield(device_id, self._clock.monotonic_s()):
@@ -179,15 +185,19 @@ class Service:
     def counters(self) -> CountersMessage:
         """What happened to messages so far."""
         refused = self.intake.refused + Counter({"queue_full": self._inbox.n_refused})
-        lost = {"outbox_full": self._outbox.n_dropped, "change_not_kept": self._keeper.n_lost_changes}
-        dropped = {reason: n for reason, n in lost.items() if n}
+        lost = {
+            "outbox_full": self._outbox.n_dropped,
+            "event_set_aside": self._outbox.n_set_aside,
+            "change_not_kept": self._keeper.n_lost_changes,
+        }
+        dropped = Counter(dict(self.dropped)) + Counter(lost) + self._deliveries.dropped  # the network thread counts
         return CountersMessage(
             started=self._started,
             devices=len(self.intake.devices),
             messages=self.intake.n_messages + self._inbox.n_refused,
             windows=self.n_windows,
             refused=dict(sorted(refused.items())),
-            dropped=dict(sorted((dict(self.dropped) | dropped).items())),  # a copy: the network thread counts
+            dropped=dict(sorted(dropped.items())),
             queue=len(self._inbox),
             connects=self.n_connects(),
         )
@@ -206,7 +216,9 @@ class Service:
         An act is meant for what was known when it was sent: later samples must not come before it.
         """
         blocks: list[SampleBlock] = []
-        for message in self._deliveries.fresh(self._inbox.drain(SLICE_BYTES)):
+        messages = self._inbox.drain(self._slice_bytes)
+        self._n_bytes = sum(len(message.payload) for message in messages)
+        for message in self._deliveries.fresh(messages, now_s):
             taken = None
             with self._shield("", now_s):
                 if not self.topics.is_command(message.topic):
@@ -295,29 +307,22 @@ class Service:
         """Has changes and what is due written down, then the messages behind it acknowledged."""
         self._state = self._state.holding({n: join for n, join in self._held.items() if n in self.intake.devices})
         self._held.clear()
-        numbered = {
-            name: record for name, record in self.intake.devices.items() if record.numbering.is_to_be_told(now_s)
-        }
-        is_waiting = self._deliveries.are_pressing or (bool(numbered) and now_s >= self._numbered_due_s)
-        is_safe = not self._keeper.is_keeping
-        if is_last or is_waiting or self._keeper.is_due(now_s):
+        numbers = self._deliveries.numbers(now_s)
+        if is_last or self._deliveries.are_pressing(numbers, now_s) or self._keeper.is_due(now_s):
             devices = {
                 name: (state, record.open_alert)
                 for name, record in self.intake.devices.items()
                 if (state := self._state.devices.get(name)) is not None
             }
-            numbers = {name: r.numbering.last for name, r in numbered.items() if r.numbering.last is not None}
-            is_safe = self._keeper.save(
+            if self._keeper.save(
                 devices, now_s=now_s, now_ns=now_ns, is_last=is_last, seen=self._seen.unsaved(), numbers=numbers
-            )
-            self._numbered_due_s = now_s + NUMBERED_SAVE_S
-            if is_safe:
-                for name, number in numbers.items():
-                    self.intake.devices[name].numbering.tell(now_s)
-                    with self._shield(name, now_s):
-                        self._reporter.received_up_to(name, number)
-        if is_safe:
+            ):
+                self._deliveries.acknowledge()
+                self._deliveries.tell(numbers, now_s)
+        elif not self._keeper.is_keeping:
             self._deliveries.acknowledge()
+        if self._keeper.is_failing:
+            self._deliveries.make_room(now_s)
         self._reporter.set_fault("state_not_kept", is_set=self._keeper.is_failing)
         if self._outbox.n_dropped > self._outbox_full[0]:
             self._outbox_full = self._outbox.n_dropped, now_s
@@ -360,23 +365,6 @@ class Service:
             decisions += made
             alerts += changes
         return decisions, alerts
-
-    def _watch_drift(self, decision: Decision) -> None:
-        """Scores of trusted windows outside of alerts, each device's to its own watch."""
-        record = self.intake.devices[decision.device_id]
-        is_watched = record.open_alert is None and not self._state.devices[decision.device_id].faults
-        if self._drift_policy is None or not is_watched:
-            return
-        if record.drift is None:
-            record.drift = DriftWatch(self._drift_policy)
-        drift = record.drift.push(decision)
-        if drift is not None:
-            log.warning(
-                "scores of %s have gone %s for good, %d blocks of %g s ago: mean rank %.2f before, %.2f since",
-                *(decision.device_id, drift.direction, drift.n_blocks_since, self._drift_policy.block_s),
-                *(drift.before, drift.after),
-                extra={"device": decision.device_id},
-            )
 
     def _drop_forgotten(self) -> None:
         if self.intake.forgotten:

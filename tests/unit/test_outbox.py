@@ -10,8 +10,11 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
+from stream_occ import outbox
 from stream_occ.keeping import Keeper
+from stream_occ.messages import EventMessage, event_message
 from stream_occ.mqtt import MqttLink, MqttOptions
+from stream_occ.samples import Alert
 from stream_occ.store import Store
 from tests.unit.service_bench import CHECKED, Bench
 from tests.unit.toy_model import toy_model
@@ -162,6 +165,55 @@ def test_puback_that_is_a_failure_takes_nothing(reason: str) -> None:
     assert dict(link.dropped) == {"refused_by_broker": 1}
     assert link.n_pending == 0
     link.stop()
+
+
+def test_change_that_can_never_be_sent_is_set_aside_and_nothing_waits_behind_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Five tries within 31 s, counted and logged once; the other changes go out, and it stays in the history."""
+    keeper = Keeper(Store(tmp_path / "state.db"), model_id="toy", interval_s=5.0, is_wanted=True)
+    tried = []
+
+    def message(alert: Alert) -> EventMessage:
+        if alert.seq == 1:
+            tried.append(alert)
+            raise ValueError("Out of range float values are not JSON compliant")
+        return event_message(alert)
+
+    monkeypatch.setattr(outbox, "event_message", message)
+    bench = Bench(keeper=keeper, **WARD)
+    bench.fall()
+    assert bench.events() == [TOLD[0], TOLD[2]]
+    bench.wait(31.0)
+    assert len(tried) == outbox.MAX_FAILED
+    assert bench.service.counters().dropped == {"event_set_aside": 1}
+    assert sum(getattr(record, "reason", "") == "event_set_aside" for record in caplog.records) == 1
+    bench.wait(300.0)
+    assert len(tried) == outbox.MAX_FAILED
+    assert [row.alert.seq for row in keeper.outbox() if row.alert.seq < 3] == [0, 2]
+    store = keeper._store
+    assert store is not None
+    assert [alert.seq for alert in store.history("w1")][:3] == [0, 1, 2]
+    keeper.close()
+
+
+def test_change_that_fails_now_and_then_is_not_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other try fails: what went out in between counts."""
+    n = 0
+
+    def message(alert: Alert) -> EventMessage:
+        nonlocal n
+        n += alert.seq == 1
+        if alert.seq == 1 and n % 2:
+            raise MemoryError
+        return event_message(alert)
+
+    monkeypatch.setattr(outbox, "event_message", message)
+    bench = Bench(**WARD)
+    bench.fall()
+    bench.wait(1000.0)
+    assert n > 2 * outbox.MAX_FAILED
+    assert bench.service.counters().dropped == {}
 
 
 def test_nothing_is_sent_twice_while_the_broker_has_not_answered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from stream_occ.inbox import Inbox, Received
 from stream_occ.reporting import Reporter
 from stream_occ.samples import NS_PER_S, SampleBlock
+from stream_occ.service import SLICE_BYTES
 from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
@@ -52,6 +54,7 @@ def test_messages_of_a_slice_are_scored_as_one_batch() -> None:
 def test_a_backlog_is_worked_off_in_slices_of_bounded_size() -> None:
     """One slice of a full queue took more memory and time than there is (the watchdog ended the service after 60 s)."""
     bench = Bench()
+    bench.service._slice_bytes = SLICE_BYTES  # as it is when some smaller ones took no time
     payload = b" " * 400_000 + b"{}"
     for _ in range(6):
         assert bench.deliver("wearables/w1/imu", payload)
@@ -61,6 +64,28 @@ def test_a_backlog_is_worked_off_in_slices_of_bounded_size() -> None:
         left.append((len(bench.inbox), bench.service.is_behind))
     assert left == [(4, True), (2, False), (0, False)]  # a third message would make more than 1 MiB
     assert bench.service.counters().refused == {"stamp_missing": 6}
+
+
+def test_slices_are_as_large_as_can_be_decided_in_half_a_second() -> None:
+    """Deciding at 100 kB/s: 64 KiB, the least, at first and all the time; at 400 kB/s they grow to 200 kB; without
+    any delay to 1 MiB, in steps of at most twice as much."""
+    for rate, expected in ((1e5, [6] * 8), (4e5, [6, 13, 20, 20]), (math.inf, [6, 13, 26, 52, 104, 104])):
+        bench = Bench()
+        step = bench.service._work
+
+        def work(*arguments: Any, step: Any = step, bench: Bench = bench, rate: float = rate) -> Any:
+            yield from step(*arguments)
+            bench.now_s += bench.service._n_bytes / rate
+
+        bench.service._work = work  # type: ignore[method-assign]
+        for _ in range(sum(expected)):
+            assert bench.deliver("wearables/w1/imu", b" " * 10_000)
+        found = []
+        for _ in expected:
+            n = len(bench.inbox)
+            bench.run()
+            found.append(n - len(bench.inbox))
+        assert found == expected
 
 
 def test_a_message_larger_than_a_slice_is_a_slice() -> None:
