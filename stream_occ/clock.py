@@ -20,15 +20,30 @@ EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
 class ClockState:
     """A device's clock against ours. since_ns: UTC at which the present minute began; first_lag_ns, lag_ns: by how much
     the newest stamp of its first message, and of the least late one, was behind UTC; lows: (UTC, lag_ns) of the last
-    whole minutes; faults: what holds now; own_lag_ns: by how much the clock is behind UTC, last found where samples
-    came at the pace of life for two minutes: a backlog comes faster, or slower where the link can do no more."""
+    whole minutes; faults: what holds now. own_lag_ns: by how much a clock that nobody sets is behind UTC, last found
+    where samples came at the pace of life for two minutes: a backlog comes faster, or slower where the link can do no
+    more; None where the clock is UTC's, or not known yet. set_ns: by how much our clock was set forward, all in all,
+    since the device's was last right by it; least_ns: the least lag of the whole minutes since then."""
 
     since_ns: int | None = None
     first_lag_ns: int = 0
     lag_ns: int = 0
     lows: tuple[tuple[int, int], ...] = ()
     faults: tuple[str, ...] = ()
-    own_lag_ns: int = 0
+    own_lag_ns: int | None = None
+    set_ns: int = 0
+    least_ns: int | None = None
+
+    @property
+    def behind_ns(self) -> int:
+        """By how much the stamp of a sample that is made now is behind our clock, as far as that is known.
+
+        Ours may have been wrong before it was set, or may be now: it is wrong by no more than the least late samples
+        show, for links only delay.
+        """
+        least_ns = self.lag_ns if self.least_ns is None else min(self.least_ns, self.lag_ns)
+        ours_ns = min(max(self.set_ns, min(0, least_ns)), max(0, least_ns))
+        return ours_ns if self.own_lag_ns is None else max(self.own_lag_ns, min(0, ours_ns))
 
     @property
     def offset_s(self) -> float | None:
@@ -44,20 +59,27 @@ class ClockState:
         return (first_lag_ns - last_lag_ns) / (last_ns - first_ns) * 1e6
 
 
-def push_clock(state: ClockState, newest_t_ns: int, now_ns: int) -> ClockState:
-    """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC).
+def push_clock(state: ClockState, newest_t_ns: int, now_ns: int, *, is_own: bool = False) -> ClockState:
+    """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC); is_own: nobody sets the clock.
 
     `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. Neither touches a window.
     """
     lag_ns = now_ns - newest_t_ns
+    if not is_own and state.own_lag_ns is not None:
+        state = replace(state, own_lag_ns=None)
     if state.since_ns is None or now_ns < state.since_ns or abs(lag_ns - state.first_lag_ns) > CLOCK_JUMP_NS:
-        return ClockState(now_ns, lag_ns, lag_ns, own_lag_ns=state.own_lag_ns)
+        return ClockState(
+            now_ns, lag_ns, lag_ns, own_lag_ns=state.own_lag_ns, set_ns=state.set_ns, least_ns=state.least_ns
+        )
     if now_ns - state.since_ns < CLOCK_STEP_NS:
         return state if lag_ns >= state.lag_ns else replace(state, lag_ns=lag_ns)
     lows = (*state.lows, (now_ns, state.lag_ns))[-CLOCK_STEPS:]
-    is_in_pace = len(lows) > 1 and abs(lows[-1][1] - lows[-2][1]) <= CLOCK_PACE_NS
+    is_in_pace = is_own and len(lows) > 1 and abs(lows[-1][1] - lows[-2][1]) <= CLOCK_PACE_NS
     own_lag_ns = state.lag_ns if is_in_pace else state.own_lag_ns
-    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults, own_lag_ns)
+    is_right = abs(state.lag_ns) <= CLOCK_OFFSET_S[1] * NS_PER_S
+    set_ns = 0 if is_right else state.set_ns
+    least_ns = state.lag_ns if is_right or state.least_ns is None else min(state.least_ns, state.lag_ns)
+    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults, own_lag_ns, set_ns, least_ns)
     measured = (
         ("clock_skew", state.offset_s, CLOCK_OFFSET_S),
         ("clock_drift", state.drift_ppm, CLOCK_DRIFT_PPM),
@@ -80,7 +102,9 @@ def set_clock(state: ClockState, by_ns: int) -> ClockState:
         first_lag_ns=state.first_lag_ns + by_ns,
         lag_ns=state.lag_ns + by_ns,
         lows=tuple((t_ns + by_ns, lag_ns + by_ns) for t_ns, lag_ns in state.lows),
-        own_lag_ns=state.own_lag_ns + by_ns,
+        own_lag_ns=None if state.own_lag_ns is None else state.own_lag_ns + by_ns,
+        set_ns=state.set_ns + by_ns,
+        least_ns=None if state.least_ns is None else state.least_ns + by_ns,
     )
 
 

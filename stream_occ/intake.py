@@ -36,6 +36,7 @@ FULL_FOR_S = (
 )
 # What is refused for another reason may be no samples at all.
 REFUSED_SAMPLES = frozenset({"not_finite", "epoch_unit", "stamp_out_of_range"})
+_REMEDY = "Set the device's clock, or stamps: arrival in its profile"
 AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it, and a reading is scaled
 
 
@@ -110,7 +111,6 @@ class Intake:
         self._limits = config.limits
         self._allowed = frozenset(config.limits.allowed_devices)
         self._max_past_ns = round(config.stream.max_past_s * NS_PER_S)
-        self._live_within_ns = round(config.events.live_within_s * NS_PER_S)
         self._max_future_ns = round(config.stream.max_future_s * NS_PER_S)
         self._join_settings = JoinSettings(max_skew_s=config.stream.max_skew_s, gap_s=config.stream.gap_s)
 
@@ -162,12 +162,10 @@ class Intake:
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
-            samples = [_at_full_scale(block, entry.profile) for block in samples]
+            samples = [_as_declared(block, entry.profile) for block in samples]
             if record.has_lost or has_partial:  # of which rows records were left out is not known, the last among them
                 samples[0] = replace(samples[0], lost_rows=np.arange(len(samples[0]) if has_partial else 1))
                 record.has_lost = has_partial
-            if max(int(block.t_ns.max()) for block in samples) < now_ns - self._live_within_ns:
-                record.fault_seen_s["late_data"] = now_s
         return samples
 
     def is_stamped_here(self, topic: str) -> bool:
@@ -281,7 +279,7 @@ class Intake:
                 if mistake is not None:
                     return _epoch_unit(mistake)
                 off_s = (first if first < now_ns - self._max_past_ns else last) / NS_PER_S - now_ns / NS_PER_S
-                return "stamp_out_of_range", f"a stamp is {off_s:+.0f} s off the wall clock. Set the device's clock"
+                return "stamp_out_of_range", f"a stamp is {off_s:+.0f} s off the wall clock. {_REMEDY}"
         return None, ""
 
     def _known(self, device_id: str, entry: _Input, now_s: float) -> DeviceRecord | None:
@@ -364,12 +362,13 @@ def _place(error: Exception) -> str:
     return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
 
 
-def _at_full_scale(block: SampleBlock, profile: DeviceProfile) -> SampleBlock:
-    """The block with where its values are cut off, as far as the profile declares it."""
-    acc_ms2, gyr_rads = profile.acc_range_ms2, profile.gyr_range_rads
-    if acc_ms2 is None and gyr_rads is None:
+def _as_declared(block: SampleBlock, profile: DeviceProfile) -> SampleBlock:
+    """The block with what the profile declares: where its values are cut off, and whose clock its stamps are of."""
+    acc_ms2, gyr_rads, has_own_clock = profile.acc_range_ms2, profile.gyr_range_rads, profile.clock == "own"
+    if acc_ms2 is None and gyr_rads is None and not has_own_clock:
         return block
-    return replace(block, full_scale=(AT_RANGE * (acc_ms2 or np.inf), AT_RANGE * (gyr_rads or np.inf)))
+    full_scale = AT_RANGE * (acc_ms2 or np.inf), AT_RANGE * (gyr_rads or np.inf)
+    return replace(block, full_scale=full_scale, has_own_clock=has_own_clock)
 
 
 def at_arrival(blocks: Sequence[SampleBlock | SensorBlock], arrived_ns: int) -> list[SampleBlock | SensorBlock]:

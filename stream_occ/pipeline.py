@@ -48,7 +48,8 @@ MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceState:
-    """All that is kept of one device. n_unscorable counts windows that got no verdict, n_bridged those over a hole.
+    """All that is kept of one device. n_unscorable counts windows that got no verdict, n_bridged those over a hole,
+    n_late those that came too late to act on.
 
     seen_ns: the end of the last window on the device's clock, and UTC when it was completed. join: what a device with a
     stream for each sensor has sent and is no sample yet; whoever joins keeps it here. raised_ns: when alerts of the
@@ -63,6 +64,7 @@ class DeviceState:
     n_windows: int = 0
     n_unscorable: int = 0
     n_bridged: int = 0
+    n_late: int = 0
     last: Decision | None = None
     seen_ns: tuple[int, int] | None = None
     join: JoinState | None = None
@@ -76,9 +78,9 @@ class DeviceState:
         return t_end_ns + max(0, now_ns - seen_now_ns)
 
     def oldest_live_ns(self, now_ns: int, within_s: float) -> int:
-        """End of the oldest window that is live at now_ns: within_s behind what the device's clock shows, where that
-        is known; a clock that is days behind must not make history of every fall."""
-        return now_ns - max(0, self.clock.own_lag_ns) - round(within_s * NS_PER_S)
+        """End of the oldest window that is live at now_ns: within_s behind UTC, or behind what the device's clock shows
+        where nobody sets it and that is known."""
+        return now_ns - self.clock.behind_ns - round(within_s * NS_PER_S)
 
     def is_history(self, within_s: float) -> bool:
         """True where the last window was too old to act on when it came."""
@@ -196,8 +198,10 @@ class Pipeline:
         batches: list[WindowBatch] = []
         for block in blocks:
             device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block)
-            if device.resampler.max_t_ns is not None:
-                device = replace(device, clock=push_clock(device.clock, device.resampler.max_t_ns, now_ns))
+            newest_ns = device.resampler.max_t_ns
+            if newest_ns is not None:
+                clock = push_clock(device.clock, newest_ns, now_ns, is_own=block.has_own_clock)
+                device = replace(device, clock=clock)
             devices[block.device_id] = device
             batches.extend(cut)
         if not state.is_held:
@@ -336,8 +340,9 @@ class Pipeline:
             alerts += changes
         n_windows, n_unscorable = device.n_windows + len(scored), device.n_unscorable + len(scored) - len(decisions)
         n_bridged = device.n_bridged + sum(look.is_bridged for look, *_ in scored)
-        counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, n_bridged=n_bridged, last=last)
-        return replace(counted, events=events, sensor=sensor), decisions, alerts
+        n_late = device.n_late + sum(not look.seen.is_live for look, *_ in scored)
+        counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, n_bridged=n_bridged, n_late=n_late)
+        return replace(counted, last=last, events=events, sensor=sensor), decisions, alerts
 
 
 def _moved(device: DeviceState, by_ns: int) -> DeviceState:

@@ -21,7 +21,7 @@ from stream_occ.messages import (
     waveform_message,
 )
 from stream_occ.pipeline import DeviceState
-from stream_occ.samples import Alert, AlertState, Decision
+from stream_occ.samples import NS_PER_S, Alert, AlertState, Decision
 from stream_occ.scoring import Model
 from stream_occ.topics import Topics
 
@@ -93,7 +93,10 @@ class Reporter:
         if is_online != record.is_online or is_first:
             record.is_online = is_online
             self._retained(self._topics.availability(device_id), ONLINE if is_online else OFFLINE)
+        was_late = "late_data" in record.faults
         message = self._state(record, state, now_s, now_ns)
+        if "late_data" in record.faults and not was_late:
+            _say_late(device_id, record, state)
         if record.is_alert_refused and now_s >= record.state_due_s:
             record.is_alert_refused = False
             self._alert_as_it_is(device_id, record)
@@ -235,6 +238,21 @@ class Reporter:
         return raised_lately(state.raised_ns, state.clock_ns(now_ns)) >= self._too_many_a_day
 
 
+def _say_late(device_id: str, record: DeviceRecord, state: DeviceState | None) -> None:
+    """A line, at the 1st, 2nd, 4th, ... time: history calls nobody, and why it is late only people can tell."""
+    n = record.raised["late_data"]
+    if state is None or state.seen_ns is None or record.profile.clock == "own" or n & (n - 1):
+        return
+    late_s, told = (state.seen_ns[1] - state.seen_ns[0]) / NS_PER_S, {"device": device_id, "reason": "late_data"}
+    log.warning(
+        "%s: samples are %.0f s old when they come: history, which raises no alarm. If that is no backlog, set the"
+        " device's clock, or say clock: own in its profile",
+        device_id,
+        late_s,
+        extra=told,
+    )
+
+
 def _note_refusal(record: DeviceRecord, outcome: Outcome) -> None:
     """In the network thread."""
     if outcome == "refused":
@@ -272,7 +290,8 @@ def _odd_samples(state: DeviceState) -> dict[str, int]:
     counters = state.resampler.counters
     names = ("late", "duplicate", "clock_reset", "gap", "interpolated")
     odd = {name: getattr(counters, name) for name in names}
-    return odd | {"unscorable": state.n_unscorable, "bridged": state.n_bridged} | state.fault_counts
+    of_windows = {"unscorable": state.n_unscorable, "bridged": state.n_bridged, "late_data": state.n_late}
+    return odd | of_windows | state.fault_counts
 
 
 def _counters(record: DeviceRecord, state: DeviceState | None) -> dict[str, int]:

@@ -34,7 +34,7 @@ class SampleBlock:
     All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
     the message, where its device numbers them. full_scale: (acc, gyr) from which a value is cut off, m/s2 and rad/s,
     inf where nobody knows. lost_rows: int64 (k,), samples before which some were sent that are not here.
-    n_partial: records of the message that lack values and were left out.
+    n_partial: records of the message that lack values and were left out. has_own_clock: stamps are not UTC's.
     """
 
     device_id: str
@@ -45,6 +45,7 @@ class SampleBlock:
     full_scale: tuple[float, float] = (np.inf, np.inf)
     lost_rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_partial: int = 0
+    has_own_clock: bool = False
 
     def __len__(self) -> int:
         return int(self.t_ns.shape[0])
@@ -66,6 +67,7 @@ def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
             np.concatenate([block.gyr_rads for block in own]),
             full_scale=own[-1].full_scale,
             lost_rows=np.concatenate([n + block.lost_rows for n, block in zip(first_row[device_id], own, strict=True)]),
+            has_own_clock=own[-1].has_own_clock,
         )
         for device_id, own in by_device.items()
     ]
@@ -193,8 +195,10 @@ class DeviceProfile:
 
     axes maps the device's axes to right-handed x, y, z: each entry is one of x, y, z, -x, -y, -z. *_counts_per_unit:
     raw counts of the sensor for one acc_unit or gyr_unit. stamps: `arrival` moves a message's stamps so that its last
-    sample is at its arrival. acc_sign: 1 where an axis that points up reads +1 g at rest, -1 where it reads -1 g (iOS);
-    None: as the format says. gravity: whether accelerations hold it; None: they do, where the format leaves no doubt.
+    sample is at its arrival. clock: `utc`, or `own` where nobody sets it and how late samples are has to be learned
+    from the pace at which they come. acc_sign: 1 where an axis that points up reads +1 g at rest, -1 where it reads
+    -1 g (iOS); None: as the format says. gravity: whether accelerations hold it; None: they do, where the format
+    leaves no doubt.
     """
 
     acc_unit: str | None = None
@@ -202,6 +206,7 @@ class DeviceProfile:
     acc_counts_per_unit: float | None = None
     gyr_counts_per_unit: float | None = None
     stamps: Literal["message", "arrival"] = "message"
+    clock: Literal["utc", "own"] = "utc"
     gravity: Literal["included", "excluded"] | None = None
     axes: tuple[str, str, str] = ("x", "y", "z")
     acc_sign: Literal[1, -1] | None = None

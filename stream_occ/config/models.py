@@ -90,6 +90,7 @@ class ProfileConfig(Section):
     acc_counts_per_unit: float | None = Field(default=None, gt=0, le=1e9)
     gyr_counts_per_unit: float | None = Field(default=None, gt=0, le=1e9)
     stamps: Literal["message", "arrival"] = "message"
+    clock: Literal["utc", "own"] = "utc"
     gravity: Literal["included", "excluded"] | None = None
     axes: tuple[Axis, Axis, Axis] = ("x", "y", "z")
     acc_sign: Literal[1, -1] | None = None
@@ -112,6 +113,12 @@ class ProfileConfig(Section):
         for sensor in ("acc", "gyr"):
             if getattr(self, f"{sensor}_counts_per_unit") is not None and getattr(self, f"{sensor}_unit") is None:
                 raise ValueError(f"have {sensor}_unit beside {sensor}_counts_per_unit|Say of which unit")
+        return self
+
+    @model_validator(mode="after")
+    def _clock_of_stamps(self) -> Self:
+        if self.clock == "own" and self.stamps == "arrival":
+            raise ValueError("have clock: utc beside stamps: arrival, which are ours|Leave clock or stamps out")
         return self
 
     def to_profile(self) -> DeviceProfile:

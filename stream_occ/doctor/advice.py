@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stream_occ.alert_types import EventPolicy
 from stream_occ.codecs import Codec
 from stream_occ.doctor.findings import Diagnosis, Finding
 from stream_occ.doctor.heard import Heard, Topic
@@ -102,7 +103,11 @@ def _say_stamps(found: Finding, best: Trial, times: Timing) -> None:
         found.ask("several samples have one stamp; send finer stamps, then: message", "stamps: arrival")
     else:
         found.stamps = f"UTC, {late}"
-        if abs(times.skew_s) > CLOCK_OFF_S:
+        if times.skew_s > EventPolicy().live_within_s and times.skew_spread_s <= CLOCK_OFF_S:
+            found.profile["clock"] = "own"
+            text = f"a fall is history {times.skew_s:.0f} s later; own makes it raise an alarm"
+            found.ask(f"{text}. A backlog looks alike: listen again later; with a right clock: utc", "clock: own")
+        elif abs(times.skew_s) > CLOCK_OFF_S:
             found.ask(
                 f"the device's clock, or its batches, are {times.skew_s:.0f} s off; set the clock",
                 "stamps: message",

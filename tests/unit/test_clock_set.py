@@ -61,15 +61,41 @@ def test_backlog_of_a_device_stays_old_over_a_jump() -> None:
     assert bench.events() == [("suspected", 0), ("expired", 1)]
 
 
-def test_clock_of_a_device_is_as_far_off_as_ours_was_set() -> None:
-    """Two minutes 5 s behind, then ours goes on by 100 s: 105 s behind at once, at the same pace; no new beginning."""
+@pytest.mark.parametrize("is_own", [False, True])
+def test_clock_of_a_device_is_as_far_off_as_ours_was_set(is_own: bool) -> None:
+    """Three minutes 5 s behind, then ours goes on by 100 s: 105 s behind at once, at the same pace; no beginning."""
     state = ClockState()
     for second in range(0, 181, 10):
-        state = push_clock(state, (second - 5) * NS_PER_S, second * NS_PER_S)
-    assert (state.offset_s, state.own_lag_ns) == (-5.0, 5 * NS_PER_S)
+        state = push_clock(state, (second - 5) * NS_PER_S, second * NS_PER_S, is_own=is_own)
+    assert (state.offset_s, state.behind_ns) == (-5.0, 5 * NS_PER_S if is_own else 0)
     state = set_clock(state, 100 * NS_PER_S)
-    assert (state.offset_s, state.own_lag_ns) == (-105.0, 105 * NS_PER_S)
+    assert (state.offset_s, state.behind_ns) == (-105.0, 105 * NS_PER_S if is_own else 100 * NS_PER_S)
     for second in range(190, 261, 10):
-        state = push_clock(state, (second - 5) * NS_PER_S, (second + 100) * NS_PER_S)
+        state = push_clock(state, (second - 5) * NS_PER_S, (second + 100) * NS_PER_S, is_own=is_own)
     assert (state.offset_s, state.drift_ppm, state.faults) == (-105.0, 0.0, ("clock_skew",))
     assert set_clock(ClockState(), NS_PER_S) == ClockState()
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("wrong_s", [-7200, 7200])
+def test_clock_that_was_wrong_from_the_start_and_is_set_right_hides_no_late_data(wrong_s: int, is_own: bool) -> None:
+    """A small computer without a clock of its own, until it reaches the network: 1 s late is live, 1 s is all it is."""
+    state = ClockState()
+    for second in range(0, 301, 10):
+        state = push_clock(state, (second - 1) * NS_PER_S, (second + wrong_s) * NS_PER_S, is_own=is_own)
+    state = set_clock(state, -wrong_s * NS_PER_S)
+    assert 0 <= state.behind_ns <= NS_PER_S
+    for second in range(310, 500, 10):
+        state = push_clock(state, (second - 1) * NS_PER_S, second * NS_PER_S, is_own=is_own)
+    assert (state.set_ns, state.least_ns) == (0, NS_PER_S)  # what was wrong is forgotten
+
+
+def test_device_that_is_utc_is_not_learned_however_long_it_is_late() -> None:
+    """Two hours behind for ten minutes, and what was learned while it was declared otherwise is forgotten at once."""
+    state = ClockState()
+    for second in range(0, 601, 10):
+        state = push_clock(state, (second - 7200) * NS_PER_S, second * NS_PER_S, is_own=True)
+    assert state.behind_ns == 7200 * NS_PER_S
+    for second in range(610, 1201, 10):
+        state = push_clock(state, (second - 7200) * NS_PER_S, second * NS_PER_S)
+        assert state.behind_ns == 0

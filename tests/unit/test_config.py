@@ -293,6 +293,15 @@ def test_profile_is_found_by_name_beside_the_configuration_first(tmp_path: Path)
     assert (packaged.device_profile.acc_unit, packaged.device_profile.gyr_unit) == ("g", "deg/s")
 
 
+def test_stamps_of_arrival_are_of_no_clock_of_the_device(tmp_path: Path) -> None:
+    """They are ours; what to leave out is said."""
+    (tmp_path / "profiles").mkdir()
+    write(tmp_path / "profiles", "stamps: arrival\nclock: own\n", "mine.yaml")
+    [problem] = problems_of(tmp_path, "inputs:\n  - {pattern: 'a/{device}', profile: mine}\n")
+    assert "must have clock: utc beside stamps: arrival, which are ours" in problem
+    assert "Leave clock or stamps out" in problem
+
+
 def test_mistake_in_a_profile_is_reported_in_the_profiles_own_file(tmp_path: Path) -> None:
     """File and line are those of profiles/NAME.yaml."""
     (tmp_path / "profiles").mkdir()

@@ -163,6 +163,24 @@ def test_uptime_is_no_time_of_day() -> None:
     assert "stamps: arrival" in [question.line for question in finding.questions]
 
 
+@pytest.mark.parametrize(("pace", "is_own"), [(1.0, True), (3.0, False)])
+def test_samples_that_are_hours_old_at_the_pace_of_life_get_a_clock_of_their_own(
+    pace: float, is_own: bool, tmp_path: Path
+) -> None:
+    """Two hours behind: the line that makes falls raise alarms, and what else it may be; a backlog comes faster."""
+    payloads = in_batches(turning(), load_codec("json").encode)
+    heard = heard_of(("a/w1", payloads), start_ns=T0_NS + 7200 * 10**9, rate_hz=5.0 * pace)
+    finding, entry = only(diagnosis := diagnose(heard))
+    assert entry["profile"].get("clock") == ("own" if is_own else None)
+    assert ("clock: own" in [question.line for question in finding.questions]) == is_own
+    assert any(text in finding.questions[0].text for text in ("A backlog looks alike", "set the clock"))
+    assert (
+        "clock: own  # ? "
+        in configuration(diagnosis, adjusted_config(None, inputs=[{"pattern": "{device}"}]), has_file=True)
+    ) == is_own
+    check(tmp_path, diagnosis)
+
+
 def test_clock_that_is_off_is_asked_about_and_coarse_stamps_are_not_used() -> None:
     """A minute slow; and whole seconds at 50 Hz."""
     block = turning()

@@ -301,17 +301,37 @@ def test_burst_that_comes_later_than_live_within_s_is_history():
     assert [a.state for a in told] == ["suspected", "expired"]
 
 
-def test_clock_that_is_a_day_behind_makes_no_history_of_a_fall():
-    """After two minutes of samples that come as they are made, the device's own clock is what is late or not."""
+@pytest.mark.parametrize("has_own_clock", [False, True])
+def test_what_comes_a_day_late_at_the_pace_of_life_is_live_only_of_a_clock_that_nobody_sets(has_own_clock):
+    """After two minutes of samples that come as they are made; UTC says what it says."""
     pipeline = Pipeline(toy_model(threshold=5.0), policy=EventPolicy(k=1, n=1))
     state, day_ns = pipeline.initial(), 86_400 * S
     for second in range(122):
-        state, _, _ = pipeline.step(state, [worn("a", n=50, start_ms=1000 * second)], day_ns + second * S)
-    _, _, told = pipeline.step(state, [worn("a", acc_x=7.0, n=5, start_ms=122_000)], day_ns + 122 * S)
+        walk = replace(worn("a", n=50, start_ms=1000 * second), has_own_clock=has_own_clock)
+        state, _, _ = pipeline.step(state, [walk], day_ns + second * S)
+    fall = replace(worn("a", acc_x=7.0, n=5, start_ms=122_000), has_own_clock=has_own_clock)
+    state, _, told = pipeline.step(state, [fall], day_ns + 122 * S)
+    n_late = state.devices["a"].n_late
+    if not has_own_clock:
+        assert [(a.state, a.reasons) for a in told] == [
+            ("suspected", ("k_of_n", "historical")),
+            ("expired", ("historical",)),
+        ]
+        assert n_late == state.devices["a"].n_windows
+        return
     assert [(a.state, a.reasons) for a in told] == [("suspected", ("k_of_n",))]
-    late_ns = day_ns + (122 + 3700) * S  # and what that clock stamped an hour ago is history
-    _, _, told = pipeline.step(state, [worn("a", acc_x=7.0, n=5, start_ms=122_000)], late_ns)
-    assert [a.state for a in told] == ["suspected", "expired"]
+    again = replace(worn("a", acc_x=7.0, n=5, start_ms=122_100), has_own_clock=True)
+    state, _, told = pipeline.step(state, [again], day_ns + (122 + 3700) * S)  # that clock stamped it an hour ago
+    assert state.devices["a"].n_late == n_late + 1
+    declared = replace(worn("a", n=5, start_ms=122_200), has_own_clock=False)  # and is learned no more
+    state, _, _ = pipeline.step(state, [declared], day_ns + 123 * S)
+    assert state.devices["a"].is_history(3600.0)
+
+
+def test_blocks_that_are_joined_keep_what_is_declared_of_their_clock():
+    """Two of one device, whose messages came in one slice."""
+    blocks = [replace(worn("a", n=5, start_ms=100 * i), has_own_clock=True) for i in range(2)]
+    assert [(len(block), block.has_own_clock) for block in joined(blocks)] == [(10, True)]
 
 
 @pytest.mark.parametrize("percent", [90, 105, 150, 1000])
@@ -371,5 +391,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 10; got 2"):
+    with pytest.raises(DataError, match="format version 11; got 2"):
         load_state(b'{"format_version":2}')

@@ -212,13 +212,47 @@ def test_late_data_is_a_fault_and_raises_no_alarm() -> None:
     assert {state for state, _ in bench.events()} == {"suspected", "expired"}
     assert "stream_occ/w1/alert" not in bench.link.retained
     assert bench.state()["state"] == "waiting"
+    assert bench.state()["counters"]["late_data"] == bench.state()["counters"]["windows"]
     bench.run(61.0)
     assert "late_data" not in bench.state()["faults"]
 
 
-def test_clock_that_stays_behind_is_normal_from_the_moment_on_at_which_it_raises_alarms() -> None:
+@pytest.mark.parametrize("clock", ["utc", "own"])
+def test_backlog_at_the_pace_of_life_calls_nobody_unless_nobody_sets_the_clock(
+    clock: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two hours late for four minutes, with a fall in them: of UTC history, never normal, and one line says why."""
+    profile = {"clock": clock}
+    bench = Bench(events=CHECKED, inputs=[{"pattern": "wearables/{device}/imu", "profile": profile}])
+    for second in range(240):
+        bench.now_s = 7200.0 + second
+        k = 50 * second
+        if second == 200:
+            bench.send(25, first=k, knock=True)
+            bench.send(25, first=k + 25, lying=True)
+        else:
+            bench.send(50, first=k, lying=second > 200)
+        bench.run()
+    told, states = [state for state, _ in bench.events()], bench.link.of("stream_occ/w1/state")
+    lines = [record.message for record in caplog.records if "clock: own" in record.message]
+    if clock == "own":
+        assert told[:4] == ["suspected", "checking", "pending", "alarm"]
+        assert (bench.link.retained["stream_occ/w1/alert"] != b"", lines) == (True, [])
+        return
+    assert set(told) == {"suspected", "expired"}
+    assert "stream_occ/w1/alert" not in bench.link.retained
+    assert "normal" not in {state["state"] for state in states}
+    assert {"clock_skew", "late_data"} <= set(bench.state()["faults"])
+    assert lines == [
+        "w1: samples are 7199 s old when they come: history, which raises no alarm. If that is no backlog, set the"
+        " device's clock, or say clock: own in its profile"
+    ]
+
+
+def test_clock_that_nobody_sets_is_normal_from_the_moment_on_at_which_it_raises_alarms() -> None:
     """Two hours behind: two minutes in which nothing is acted on, and no state is normal; then both."""
-    bench = Bench(events={**CHECKED, "live_within_s": 3600.0})
+    inputs = [{"pattern": "wearables/{device}/imu", "profile": {"clock": "own"}}]
+    bench = Bench(events={**CHECKED, "live_within_s": 3600.0}, inputs=inputs)
     states = set()
     for second in range(119):
         bench.now_s = 7200.0 + second
