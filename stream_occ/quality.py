@@ -21,8 +21,11 @@ LEAST_OF_MOTION, MOST_OF_MOTION = 0.85, 1.6  # times gravity: what walks and run
 _CHUNK = 256
 
 N_SIGNALS = 6
-HELD_BITS = (1 << 2 * N_SIGNALS) - 1  # of `WindowBatch.held`: signals held in a window, and to its end
+SIGNAL_BITS = (1 << N_SIGNALS) - 1
+STALLED = 1 << 2 * N_SIGNALS  # a signal in it has stalled
+HELD_BITS = STALLED | STALLED - 1  # of `WindowBatch.held`: signals held in a window, and to its end, and STALLED
 HOLD_S = 1.0  # a signal is held once it has kept one value for so long; 0.4 s is the longest in MobiFall, at 2 g
+STALL_S = 0.3  # it stalls where it has for so long while another of its sensor changes with each sample
 # Noise: in each piece of so many samples a noise of more than so much, and second differences (squared) so much larger
 # than first ones: 3 for white noise, 2.3 behind a low-pass of 20 Hz. Between two steps a body is smooth for a moment:
 # no walk, run or climb of SisFall and MobiFall has more than one window in 200 that is like that.
@@ -30,7 +33,8 @@ NOISE_PIECE = 8
 NOISE_MS2 = 1.0
 NOISE_RATIO = 1.5
 NOISY_WINDOWS = 60
-JUMP_MARGIN_RAD = 0.8  # 46 degrees
+NOISE_PIECES = 8  # at a window's beginning or end: 1.3 s at 50 Hz
+AXES_WINDOWS = 9  # times a window's length: votes against the axes, of which a window has three, one in favour of them
 # A signal is at its full scale where RAIL_STEPS + 1 samples in a row have one value, not below RAIL_SHARE of the
 # largest so far. The smallest full scales in use are 1.5 g and 250 deg/s.
 RAIL_STEPS = 2
@@ -112,18 +116,33 @@ def motion_fault(mean_ms2: float) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HoldState:
-    """The last grid sample (0 or 1, 6) of a segment, and for how many steps each signal (6,) has kept its value."""
+    """The last grid sample (0 or 1, 6) of a segment, and for how many steps each signal (6,) has kept its value, and
+    has not."""
 
     last: FloatArray = field(default_factory=lambda: np.empty((0, 6)))
     n_steps: IntArray = field(default_factory=lambda: _NO_STEPS)
+    n_changes: IntArray = field(default_factory=lambda: _NO_STEPS)
 
 
 def held_signals(state: HoldState, values: FloatArray, *, rate_hz: float) -> tuple[HoldState, IntArray]:
-    """Which signals of each of the next grid samples (n, 6) are held: bit r of int64 (n,) for signal r."""
-    state, n_steps = _hold(state, values)
+    """Which signals of each of the next grid samples (n, 6) are held: bit r of int64 (n,) for signal r; and STALLED
+    where one is for a shorter time while another of its sensor changes, or where no acceleration changes for as long.
+
+    A value of exactly 0 may be held by a sensor that leaves out what is small.
+    """
+    after, n_steps = _hold(state, values)
+    n_changes = state.n_changes + len(values)
     if n_steps is None:
-        return state, np.zeros(len(values), dtype=np.int64)
-    return state, ((n_steps >= round(HOLD_S * rate_hz)) << np.arange(6)).sum(axis=1)
+        return HoldState(after.last, after.n_steps, n_changes), np.zeros(len(values), dtype=np.int64)
+    step = np.arange(1, len(values) + 1)[:, None]
+    same = np.maximum.accumulate(np.where(n_steps > 0, step, 0), axis=0)
+    changes = np.where(same > 0, step - same, step + state.n_changes)
+    n_stall = round(STALL_S * rate_hz)
+    is_lively = (changes >= n_stall).reshape(-1, 2, 3).any(axis=2)
+    is_long = n_steps >= n_stall
+    stalls = (is_long & (values != 0) & np.repeat(is_lively, 3, axis=1)).any(axis=1) | is_long[:, :3].all(axis=1)
+    held = ((n_steps >= round(HOLD_S * rate_hz)) << np.arange(6)).sum(axis=1)
+    return HoldState(after.last, after.n_steps, changes[-1]), held | np.where(stalls, STALLED, 0)
 
 
 def _hold(state: HoldState, values: FloatArray) -> tuple[HoldState, IntArray | None]:
@@ -214,37 +233,25 @@ def is_moving(signals: FloatArray, *, rate_hz: float) -> BoolArray:
     return moving
 
 
-def is_turned_unseen(before: FloatArray, after: FloatArray, signals: FloatArray, *, rate_hz: float) -> BoolArray:
-    """In which windows (n, 6, m) gravity turns by more than the gyroscope has seen: an axis has changed.
-
-    before, after: unit mean acceleration (n, 3) of a window's first and last second. The way of the device's rotation,
-    the integral of |w|, is the most that the direction of gravity can turn; JUMP_MARGIN_RAD is left for what is not
-    gravity in those means; where they are less than half of g, there is none to go by.
-    """
-    cosine = np.add.reduce(before * after, axis=1)
-    turned = np.zeros(len(signals), dtype=np.bool_)
-    n_end = min(signals.shape[2], round(rate_hz))
-    for i in np.flatnonzero(cosine < np.cos(JUMP_MARGIN_RAD)).tolist():
-        way = np.sqrt((signals[i, 3:] ** 2).sum(axis=0)).sum() / rate_hz
-        ends = np.stack([signals[i, :3, :n_end].mean(axis=1), signals[i, :3, -n_end:].mean(axis=1)])
-        has_gravity = np.sqrt((ends**2).sum(axis=1)).min() > STANDARD_GRAVITY_MS2 / 2
-        turned[i] = has_gravity and np.arccos(max(cosine[i], -1.0)) > way + JUMP_MARGIN_RAD
-    return turned
-
-
-def is_noisy(signals: FloatArray) -> BoolArray:
-    """Which windows (n, 6, m) have noise in place of motion throughout; none where m is too short to tell.
+def is_noisy(signals: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Which windows (n, 6, m) have noise in place of motion throughout, and which for NOISE_PIECES at their beginning
+    or end; none where m is too short to tell.
 
     White noise of standard deviation s on each axis has second differences of variance 6 s2 and first ones of 2 s2; a
     body's motion is smooth: at 50 Hz its second differences are hardly larger than its first.
     """
-    noisy = np.zeros(len(signals), dtype=np.bool_)
+    noisy, in_part = np.zeros(len(signals), dtype=np.bool_), np.zeros(len(signals), dtype=np.bool_)
     n_pieces = (signals.shape[2] - 2) // NOISE_PIECE
-    if n_pieces > 0:
-        rows = np.flatnonzero(_is_rough(signals[:, :3], 1)[:, 0])  # of nearly all windows the first piece is not
-        if rows.size:
-            noisy[rows] = _is_rough(signals[rows, :3], n_pieces).all(axis=1)
-    return noisy
+    if n_pieces <= 0:
+        return noisy, in_part
+    tail = signals.shape[2] - 2 - n_pieces * NOISE_PIECE
+    ends = _is_rough(signals[:, :3], 1)[:, 0], _is_rough(signals[:, :3, -NOISE_PIECE - 2 :], 1)[:, 0]
+    rows = np.flatnonzero(ends[0] | ends[1])  # of nearly all windows neither is
+    if rows.size:
+        rough, n_end = _is_rough(signals[rows, :3, tail:], n_pieces), min(NOISE_PIECES, n_pieces)
+        noisy[rows] = rough.all(axis=1)
+        in_part[rows] = rough[:, :n_end].all(axis=1) | rough[:, -n_end:].all(axis=1)
+    return noisy, in_part
 
 
 def _is_rough(acc: FloatArray, n_pieces: int) -> BoolArray:
@@ -264,11 +271,15 @@ def _is_rough(acc: FloatArray, n_pieces: int) -> BoolArray:
 @dataclass(frozen=True, slots=True)
 class QualityState:
     """What is known of a device's sensor. stuck: signals found stuck, bits as in `held_signals`; n_turned: windows to
-    come that may overlap the one in which an axis changed; n_noisy: noisy windows in a row, at most NOISY_WINDOWS;
-    faults: what holds now; counts: windows that each fault has touched."""
+    come that may overlap the one in which an axis changed; n_jumped: in which one that may have changed is too near to
+    their beginning to show; n_askew: votes against the axes, is_askew: enough of them; n_noisy: noisy windows in a row,
+    at most NOISY_WINDOWS; faults: what holds now; counts: windows that each fault has touched."""
 
     stuck: int = 0
     n_turned: int = 0
+    n_jumped: int = 0
+    n_askew: int = 0
+    is_askew: bool = False
     n_noisy: int = 0
     faults: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
@@ -278,7 +289,9 @@ class QualityState:
 class Signs:
     """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
     whether it moves at its end, whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
-    whether it is noise throughout, whether it holds a saturated sample, or bridges a loss or has too few samples."""
+    whether it is noise throughout, whether it holds a saturated sample, or bridges a loss or has too few samples; vote:
+    1 against the axes, -1 in favour of them; is_jump: gravity turns by less than is_turned asks (`attitude.Agreement`);
+    is_odd: anything else that no working sensor shows."""
 
     held: int = 0
     is_moving: bool = False
@@ -287,6 +300,9 @@ class Signs:
     is_noisy: bool = False
     is_saturated: bool = False
     is_lossy: bool = False
+    vote: int = 0
+    is_jump: bool = False
+    is_odd: bool = False
 
 
 CLEAN = Signs()
@@ -297,17 +313,23 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
 
     A signal that is held to the end of a window that moves there is stuck (`acc_stuck`, `gyr_stuck`), and stays so
     until a window comes in which it is not held. `stuck`: no signal changes. `axis_change`: gravity turned without the
-    gyroscope, which is not stuck; of n_overlapping windows from that one on each may still have it inside. `noisy`:
-    noise throughout NOISY_WINDOWS windows in a row, until half as many are clean.
+    gyroscope, and neither is stuck; of n_overlapping windows from that one on each may still have it inside. It holds
+    as well once windows enough have voted against the axes, three times as heavily as any in favour, until those have
+    outvoted them. `noisy`: noise throughout NOISY_WINDOWS windows in a row, until half as many are clean.
     """
-    if signs is CLEAN and not (state.faults or state.n_noisy):
+    if signs is CLEAN and not (state.faults or state.n_noisy or state.n_jumped):
         return state
-    stuck = signs.held & (state.stuck | (signs.held >> N_SIGNALS if signs.is_moving else 0))
+    stuck = signs.held & SIGNAL_BITS & (state.stuck | (signs.held >> N_SIGNALS if signs.is_moving else 0))
     n_turned = max(0, state.n_turned - 1)
-    if signs.is_turned and not signs.held & _GYR_BITS:
+    if signs.is_turned and not signs.held:
         n_turned = n_overlapping
+    n_jumped = -(-n_overlapping // 4) if signs.is_jump else max(0, state.n_jumped - 1)
+    n_votes = 0 if signs.held else signs.vote * (3 if signs.vote > 0 else 1)
+    n_most = AXES_WINDOWS * n_overlapping
+    n_askew = min(n_most, max(0, state.n_askew + n_votes))
+    is_askew = n_askew == n_most or (state.is_askew and n_askew > 0)
     faults = ["stuck"] if signs.is_stuck else [name for name, bits in _SENSOR_BITS if stuck & bits]
-    if n_turned:
+    if n_turned or is_askew:
         faults.append("axis_change")
     n_noisy = min(state.n_noisy + 1, NOISY_WINDOWS) if signs.is_noisy else max(0, state.n_noisy - 2)
     if n_noisy == NOISY_WINDOWS or (n_noisy and "noisy" in state.faults):
@@ -315,7 +337,7 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
     if signs.is_saturated:
         faults.append("saturated")
     counts = {**state.counts, **{name: state.counts.get(name, 0) + 1 for name in faults}}
-    return QualityState(stuck, n_turned, n_noisy, tuple(faults), counts)
+    return QualityState(stuck, n_turned, n_jumped, n_askew, is_askew, n_noisy, tuple(faults), counts)
 
 
 _ACC_BITS, _GYR_BITS = 0b000111, 0b111000

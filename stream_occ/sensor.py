@@ -6,15 +6,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from stream_occ.attitude import agreement
 from stream_occ.motion import Motion
 from stream_occ.quality import (
     CLEAN,
     HELD_BITS,
+    STALLED,
     QualityState,
     Signs,
     is_moving,
     is_noisy,
-    is_turned_unseen,
     motion_fault,
     rest_fault,
     watch,
@@ -53,14 +54,27 @@ def signs_of(batch: WindowBatch, found: Motion) -> list[Signs]:
     """What each window shows of its sensor: of nearly all, nothing."""
     signs = [CLEAN] * len(batch)
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
-    turned = is_turned_unseen(found.gravity_before, found.gravity_after, batch.signals, rate_hz=batch.rate_hz)
-    noisy = is_noisy(batch.signals)
+    noisy, in_part = is_noisy(batch.signals)
     saturated, lossy = batch.saturated, batch.lossy | batch.slow
-    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated | lossy)
+    axes = agreement(batch.signals, found.norm_mean_ms2, rate_hz=batch.rate_hz)
+    turned, votes = axes.is_turned & ~saturated, np.where(saturated | batch.bridged, 0, axes.votes)
+    jump = axes.is_jump & ~saturated
+    odd = axes.is_odd | in_part | (held & STALLED != 0)
+    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated | lossy | jump | odd | (votes != 0))
     moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
     for i, moves in zip(rows.tolist(), moving, strict=True):
-        marks = (bool(mark[i]) for mark in (found.is_stuck, turned, noisy, saturated, lossy))
-        signs[i] = Signs(int(held[i]), moves, *marks)
+        signs[i] = Signs(
+            held=int(held[i]),
+            is_moving=moves,
+            is_stuck=bool(found.is_stuck[i]),
+            is_turned=bool(turned[i]),
+            is_noisy=bool(noisy[i]),
+            is_saturated=bool(saturated[i]),
+            is_lossy=bool(lossy[i]),
+            vote=int(votes[i]),
+            is_jump=bool(jump[i]),
+            is_odd=bool(odd[i]),
+        )
     return signs
 
 
@@ -78,7 +92,7 @@ def watch_sensor(
         rest, is_odd = _watch_rest(rest, fault) if is_at_rest else _watch_motion(rest, fault), fault is not None
     if quality is not state.quality or rest is not state.rest:
         state = SensorState(rest, quality)
-    return state, not (state.faults or is_odd or signs.is_noisy or signs.is_lossy)
+    return state, not (state.faults or is_odd or signs.is_noisy or signs.is_lossy or signs.is_odd or quality.n_jumped)
 
 
 def _watch_rest(state: RestState, fault: str | None) -> RestState:

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
-from stream_occ.quality import HELD_BITS, N_SIGNALS, HoldState, held_signals
+from stream_occ.quality import HELD_BITS, N_SIGNALS, SIGNAL_BITS, HoldState, held_signals
 from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
-SIGNAL_BITS = (1 << N_SIGNALS) - 1
 BRIDGED, SATURATED, LOSSY, SLOW = ((HELD_BITS + 1) << n for n in range(4))  # the next bits
 STRETCH_SAMPLES = 64  # as many intervals as the measured rate is of: windows and `rate_too_low` tell the same
 _NO_HELD: IntArray = np.empty(0, dtype=np.int64)
@@ -27,9 +26,9 @@ class WindowBatch:
     device_ids: n names; t_start_ns: int64 (n,); signals: float64 (n, 6, m), rows acc x, y, z (m/s2), gyr x, y, z
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
-    window's end, bit 12 where a hole was bridged in it, bit 13 where a sample of it is saturated, bit 14 where a loss
-    was bridged in it, bit 15 where too few samples came in it; None: nobody has looked. is_closing: bool (n,), made by
-    `closing_window`; None: none of them.
+    window's end, bit 12 where one stalled, bit 13 where a hole was bridged in it, bit 14 where a sample of it is
+    saturated, bit 15 where a loss was bridged in it, bit 16 where too few samples came in it; None: nobody has looked.
+    is_closing: bool (n,), made by `closing_window`; None: none of them.
     """
 
     device_ids: tuple[str, ...]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stream_occ.quality import (
     CLEAN,
+    STALLED,
     HoldState,
     QualityState,
     RailState,
@@ -16,7 +17,6 @@ from stream_occ.quality import (
     held_signals,
     is_moving,
     is_noisy,
-    is_turned_unseen,
     mean_std,
     push_rail,
     rest_fault,
@@ -71,29 +71,55 @@ def test_moving_device_says_nothing():
     assert rest_fault(float("nan")) is None
 
 
-def held_loop(values, n_hold):
-    """Bit r of each row where signal r has not changed for n_hold steps, one sample after another."""
-    marks, run = [], [0] * 6
+def held_loop(values, n_hold, n_stall):
+    """Bit r of each row where signal r has not changed for n_hold steps, one sample after another, and bit 12 where one
+    that is not 0 has not for n_stall steps and another of its sensor has in each, or where no acceleration has."""
+    marks, run, lively = [], [0] * 6, [0] * 6
     for i, row in enumerate(values):
-        run = [run[r] + 1 if i and row[r] == values[i - 1][r] else 0 for r in range(6)]
-        marks.append(sum(1 << r for r in range(6) if run[r] >= n_hold))
+        for r in range(6):
+            is_same = bool(i) and row[r] == values[i - 1][r]
+            run[r], lively[r] = (run[r] + 1, 0) if is_same else (0, lively[r] + 1)
+        stalls = min(run[:3]) >= n_stall
+        for r in range(6):
+            first = r - r % 3
+            stalls |= run[r] >= n_stall and row[r] != 0 and max(lively[first : first + 3]) >= n_stall
+        marks.append(sum(1 << r for r in range(6) if run[r] >= n_hold) + (STALLED if stalls else 0))
     return marks
 
 
 @given(
     st.lists(st.tuples(*[st.sampled_from([0.0, 1.0])] * 6), max_size=30),
     st.lists(st.integers(0, 30), max_size=6),
-    st.sampled_from([2.0, 3.0]),
+    st.sampled_from([2.0, 3.0, 8.0]),
 )
 def test_held_signals_equal_a_loop_for_any_cutting(rows, points, rate_hz):
-    """At 2 and 3 Hz a signal is held after two and three steps without a change."""
+    """At 2 and 3 Hz a signal is held after two and three steps without a change; it stalls after 0.3 s, two at 8 Hz."""
     values = np.array(rows).reshape(-1, 6)
     state, marks = HoldState(), []
     bounds = [0, *sorted(min(p, len(rows)) for p in points), len(rows)]
     for a, b in pairwise(bounds):
         state, made = held_signals(state, values[a:b], rate_hz=rate_hz)
         marks += made.tolist()
-    assert marks == held_loop(rows, round(rate_hz))
+    assert marks == held_loop(rows, round(rate_hz), round(0.3 * rate_hz))
+
+
+@pytest.mark.parametrize(
+    ("stuck", "value", "n", "is_stalled"),
+    [
+        ([1], 3.0, 16, True),
+        ([1], 3.0, 15, False),
+        ([4], 0.1, 16, True),
+        ([4], 0.0, 50, False),
+        ([0, 1, 2], 0.0, 16, True),
+    ],
+)
+def test_signal_that_stalls_is_told_after_three_tenths_of_a_second(stuck, value, n, is_stalled):
+    """Sixteen equal samples at 50 Hz are fifteen steps; a gyroscope may leave out what is small, and tell 0."""
+    values = np.random.default_rng(0).normal(size=(60, 6))
+    values[60 - n :, stuck] = value
+    _, marks = held_signals(HoldState(), values, rate_hz=50.0)
+    assert (marks[-1] & STALLED != 0) == is_stalled
+    assert not (marks[:-1] & STALLED).any() or n > 16
 
 
 def test_held_signal_is_stuck_only_once_the_device_moves():
@@ -193,19 +219,6 @@ def test_windows_that_hold_a_saturated_sample_are_told_for_any_cutting(steps_ms,
     assert found == expected
 
 
-def test_gravity_cannot_turn_further_than_the_device_does():
-    """From z to x within 3 s: not without rotation, well with 90 degrees of it; 40 degrees may be a push, and without
-    gravity there is no direction."""
-    z, x, aslant = np.array([0.0, 0, 1]), np.array([1.0, 0, 0]), np.array([np.sin(0.7), 0, np.cos(0.7)])
-    still, turns = np.zeros((6, 150)), np.zeros((6, 150))
-    turns[4, 50:100] = np.pi / 2
-    still[:3], turns[:3] = 6.0, 6.0
-    weak = np.where(np.arange(6)[:, None] < 3, 0.5, still)
-    before, after = np.stack([z, z, z, z, z]), np.stack([x, x, aslant, -z, x])
-    found = is_turned_unseen(before, after, np.stack([still, turns, still, turns, weak]), rate_hz=50.0)
-    assert found.tolist() == [True, False, False, True, False]
-
-
 def test_windows_that_overlap_a_change_of_axes_are_told():
     """Of the window in which gravity turned unseen and those after it, as many as may have it inside."""
     state, names = QualityState(), []
@@ -215,13 +228,43 @@ def test_windows_that_overlap_a_change_of_axes_are_told():
     assert names == [("axis_change",)] * 3 + [(), ()]
 
 
+def test_jump_that_may_be_one_is_in_the_next_windows_too():
+    """A quarter of those that overlap it, rounded up: it would be too near to their beginning to be seen."""
+    state, told = QualityState(), []
+    for signs in (Signs(is_jump=True), CLEAN, CLEAN, CLEAN):
+        state = watch(state, signs, n_overlapping=6)
+        told.append(state.n_jumped)
+    assert (told, state.faults) == ([2, 1, 0, 0], ())
+
+
+def test_axes_are_named_once_windows_enough_speak_against_them():
+    """Nine windows' lengths of votes, three a window: with two overlapping, six windows; eighteen in favour end it."""
+    state, told = QualityState(), []
+    against, favour, held = Signs(vote=1), Signs(vote=-1), Signs(vote=1, held=1)
+    for signs in [held] * 6 + [against] * 5 + [favour] * 15 + [against] * 6 + [CLEAN] * 50 + [favour] * 18:
+        state = watch(state, signs, n_overlapping=2)
+        told.append("axis_change" in state.faults)
+    assert told == [False] * (6 + 5 + 15 + 5) + [True] * (1 + 50 + 17) + [False]
+
+
 def test_noise_is_told_from_motion():
     """White noise of 2 m/s2 on each axis; not of 0.5, not a swing of 20 m/s2 twice a second, not a window too short."""
     rng = np.random.default_rng(0)
     loud, low, swing = (rng.normal(0, s, (6, 150)) for s in (2.0, 0.5, 0.02))
     swing[2] += 20 * np.sin(2 * np.pi * 2 * np.arange(150) / 50)
-    assert is_noisy(np.stack([loud, low, swing])).tolist() == [True, False, False]
-    assert is_noisy(loud[None, :, :9]).tolist() == [False]
+    throughout, in_part = is_noisy(np.stack([loud, low, swing]))
+    assert (throughout.tolist(), in_part.tolist()) == ([True, False, False], [True, False, False])
+    assert [found.tolist() for found in is_noisy(loud[None, :, :9])] == [[False], [False]]
+
+
+def test_noise_in_part_of_a_window_is_told_at_its_ends():
+    """The first or the last 66 samples, not 40, and not as many in the middle."""
+    rng = np.random.default_rng(0)
+    loud, low = rng.normal(0, 4.0, (6, 150)), rng.normal(0, 0.02, (6, 150))
+    sample = np.arange(150)
+    noisy = [sample < 66, sample >= 84, sample >= 110, (sample >= 42) & (sample < 108)]
+    throughout, in_part = is_noisy(np.stack([np.where(rows, loud, low) for rows in noisy]))
+    assert (throughout.any(), in_part.tolist()) == (False, [True, True, False, False])
 
 
 def test_noise_counts_once_it_lasts():

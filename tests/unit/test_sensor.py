@@ -55,8 +55,18 @@ def test_one_odd_window_is_not_normal_and_no_more():
     assert not any(faults for faults, _ in told)
 
 
-@pytest.mark.parametrize("signs", [Signs(is_noisy=True), Signs(is_lossy=True), Signs(is_saturated=True)])
+def test_window_after_a_jump_is_not_normal_either():
+    """Two more, of nine that overlap: in them it would be too near to the beginning."""
+    _, told = watched([(Signs(is_jump=True), G, math.nan), *[(CLEAN, G, math.nan)] * 4])
+    assert told == [((), False)] * 3 + [((), True)] * 2
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [Signs(is_noisy=True), Signs(is_lossy=True), Signs(is_saturated=True), Signs(is_odd=True)],
+)
 def test_window_in_which_something_shows_is_not_normal(signs):
-    """Noise before it is named, a hole of what could not be believed, a saturated sample; the next window is."""
+    """Noise before it is named, a hole of what could not be believed, a saturated sample, what no working sensor shows;
+    the next window is."""
     _, told = watched([(signs, G, math.nan), (CLEAN, G, math.nan)])
     assert [normal for _, normal in told] == [False, True]
