@@ -3,11 +3,13 @@ rules cost where nothing is wrong.
 
     python benchmarks/sensor_faults.py --dataset mobifall --data mobifall.zip
     python benchmarks/sensor_faults.py --dataset weda-fall --data weda-fall.zip --activities D01,D03 --every 5
+    python benchmarks/sensor_faults.py --dataset weda-fall --data weda-fall.zip --undisturbed
 
 Each fault begins in the middle of a recording of an activity and lasts to its end. Counted are the windows (3 s, every
 0.5 s) that hold a faulty sample, by the time from the fault's beginning to their end; no score is taken: a window could
 be normal where no rule withholds its verdict. Where a change of axes leaves gravity where it was, within 60 degrees,
-it counts in a line of its own.
+it counts in a line of its own. With --undisturbed no fault is made: of all windows, also of falls, those without a
+verdict for any reason but a saturated sample, and what was named in how many windows and recordings.
 """
 
 from __future__ import annotations
@@ -109,7 +111,11 @@ def main() -> None:
     parser.add_argument("--activities", help="some, separated by commas; all without")
     parser.add_argument("--every", type=int, default=1, help="one of so many recordings")
     parser.add_argument("--longest-s", type=float, default=60.0, help="of a recording, from its beginning")
+    parser.add_argument("--undisturbed", action="store_true", help="no faults: what the rules cost")
     args = parser.parse_args()
+    if args.undisturbed:
+        tell_costs(args.dataset, args.data)
+        return
     only = None if args.activities is None else set(args.activities.split(","))
     seen: dict[str, Counter[tuple[float, bool]]] = {}
     names: dict[str, Counter[str]] = {}
@@ -140,6 +146,24 @@ def main() -> None:
     for name, told in seen.items():
         counts = [(told[s, True], told[s, True] + told[s, False]) for s in SINCE_S[:-1]]
         print(f"{name:34}" + "".join(f"{f'{a} of {n}':>13}" for a, n in counts), dict(names.get(name, {})))
+
+
+def tell_costs(dataset: str, data: Path) -> None:
+    """Prints a line for everyday activities and one for falls."""
+    for is_fall in (False, True):
+        n_windows = n_without = 0
+        named, recordings = Counter[str](), Counter[str]()
+        with open_dataset(dataset, data, variant=None) as source:
+            for one in source.iter_recordings():
+                told = list(judged(one.block)) if bool(one.is_fall) == is_fall else []
+                n_windows += len(told)
+                n_without += sum(not may_be_normal and "saturated" not in faults for _, may_be_normal, faults in told)
+                faults_of = [faults for *_, faults in told]
+                named.update(name for faults in faults_of for name in faults)
+                recordings.update({name for faults in faults_of for name in faults})
+        kind = "falls" if is_fall else "activities"
+        found = ", ".join(f"{name} {n} ({recordings[name]} recordings)" for name, n in named.items())
+        print(f"{dataset}, {kind}: {n_without} of {n_windows} windows without a verdict; {found}")
 
 
 def started(block: SampleBlock, at_ns: int) -> Iterator[tuple[str, Disturb, int]]:
