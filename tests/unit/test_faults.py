@@ -7,6 +7,7 @@ shows undisturbed is what else may be there.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,7 @@ LENGTH_S = 40.0  # of a recording, but for those with their length behind the na
 DOC = Path(__file__).resolve().parents[2] / "docs" / "quality.md"
 CODEC = load_codec("msgpack")  # JSON cannot say NaN
 ACTIVITIES = ("STD", "WAL", "FOL")
+CHAIRS = ("CSI", "CSO", "SCH", "STU")  # of each all trials, one after another: the device turns as the wearer sits down
 COSTS_VERDICTS = {"unscorable", "not_scored", "no_data"}
 Cost = Literal["nothing", "its windows", "some windows", "windows", "all messages"]
 # A fault of the simulator, the activity in which it shows, its name in the state, and what it costs.
@@ -40,6 +42,7 @@ EXPECTED: tuple[tuple[str, str, str, Cost], ...] = (
     ("stuck:6", "WAL", "stuck", "its windows"),
     ("axes", "STD", "axis_change", "its windows"),
     ("sign", "STD", "axis_change", "its windows"),
+    ("mirror", "chairs", "axis_change", "windows"),
     ("saturation", "WAL", "saturated", "some windows"),
     ("epoch-unit", "WAL", "epoch_unit", "all messages"),
     ("epoch-unit:1000000", "WAL", "epoch_unit", "all messages"),
@@ -71,8 +74,11 @@ EXPECTED: tuple[tuple[str, str, str, Cost], ...] = (
 def recordings(shared_data: Path) -> dict[str, Recording]:
     """One trial of a person by activity, at most LENGTH_S of it, and 300 s."""
     found: dict[str, Recording] = {}
+    seated: list[Recording] = []
     with open_dataset("mobifall", shared_data / "mobifall.zip", variant=None) as source:
         for one in source.iter_recordings():
+            if one.subject == "2" and one.activity in CHAIRS:
+                seated.append(one)
             if one.subject != "2" or one.activity not in ACTIVITIES or one.activity in found:
                 continue
             for name, length_s in ((one.activity, LENGTH_S), (f"{one.activity} 300", 300.0)):
@@ -84,7 +90,17 @@ def recordings(shared_data: Path) -> dict[str, Recording]:
                     one.placement,
                     SampleBlock("w1", block.t_ns[kept], block.acc_ms2[kept], block.gyr_rads[kept]),
                 )
+    found["chairs"] = replace(seated[0], block=in_a_row([one.block for one in seated]))
     return found
+
+
+def in_a_row(blocks: Sequence[SampleBlock]) -> SampleBlock:
+    """Recordings one after another, two seconds apart, as if there had been one."""
+    stamps = [blocks[0].t_ns]
+    for block in blocks[1:]:
+        stamps.append(block.t_ns - block.t_ns[0] + stamps[-1][-1] + 2 * NS_PER_S)
+    arrays = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("acc_ms2", "gyr_rads"))
+    return SampleBlock("w1", np.concatenate(stamps), *arrays)
 
 
 def played(
