@@ -1,4 +1,4 @@
-"""The digests of the last messages: a table of numbers that says what an ordered dict would, in a tenth of its space."""
+"""The digests of the last messages: a table of numbers that says what an ordered dict would."""
 
 import random
 import sys
