@@ -173,6 +173,7 @@ def rows(dataset: str, data: Path, variant: str | None, seed: int) -> Iterator[s
     for name, columns in STUDIES.items():
         yield row(f"first study, {name}", [replace(trial, X=trial.X[:, columns]) for trial in study], KNN, seed)
     ours = trials_of(lambda recording: extract_trial(recording, front_end))
+    yield row("peak_acc", ours, BASELINES["peak_acc"], seed)
     yield row("knn5 on the default's features", ours, KNN, seed)
     yield row("default", ours, default, seed)
 
