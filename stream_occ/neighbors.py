@@ -22,7 +22,9 @@ _BLOCK = 64  # rows of one product
 _SINGLE_LIMIT = 1e3  # queries farther out than this many data radii are filtered in float64
 _COMPACT = 1 / 16  # all queries are, where the median row lies nearer the centre than this share of the radius
 
-__all__ = ["CandidateFilter", "NearestRows", "nearest", "nearest_of_pairs", "pair_distances_squared"]
+UNDERFLOW = 1e-160  # squares of less vanish: so much more may a computed distance be off
+
+__all__ = ["UNDERFLOW", "CandidateFilter", "NearestRows", "nearest", "nearest_of_pairs", "pair_distances_squared"]
 
 
 class CandidateFilter:
@@ -211,7 +213,7 @@ class NearestRows:
             raise ValueError(f"k must be in 1..{available} for {len(self._X)} rows; got {k}")
         distances, rows = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
         size = np.sqrt(np.einsum("ij,ij->i", Q, Q)) + self._largest_row
-        delta = 4.0 * (self._X.shape[1] + 8) * 2.0**-53 * size
+        delta = 4.0 * (self._X.shape[1] + 8) * 2.0**-53 * size + UNDERFLOW
         for query, _, row in self._filter.candidates(Q, np.array([k]), delta, skip=skip):
             present, local = np.unique(query, return_inverse=True)
             squared = pair_distances_squared(Q[query], self._X[row])

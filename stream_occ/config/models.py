@@ -288,6 +288,7 @@ class Config(Section):
     receivers: tuple[Level, ...] = Field(default=(), max_length=16)
     model: Path = Path("model.occ")
     model_key_file: Path | None = None
+    engine: Literal["auto", "numpy", "compiled"] = "auto"
     command_key: SecretStr | None = None
     command_key_file: Path | None = None
     stream: StreamConfig = StreamConfig()

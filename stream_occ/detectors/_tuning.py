@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from stream_occ.neighbors import nearest, pair_distances_squared
+from stream_occ.engines import nearest, ratio_of
+from stream_occ.neighbors import pair_distances_squared
 from stream_occ.samples import BoolArray, FloatArray, IntArray
-from stream_occ.scoring.ocnn_ensemble import ratio_of
 
 Note = Literal["edge", "neighbors", "theta"]
 NoiseSide = Literal["both", "upper"]

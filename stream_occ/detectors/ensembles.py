@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -92,6 +92,13 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         if self.combine == "vote":
             return (self.n_estimators - self.scorer_.n_rejecting(rows)) / self.n_estimators
         return -self.scorer_.score(rows)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """+1 for normal rows, -1 for outliers, (n,); of members that vote no more are asked than it takes."""
+        if self.combine != "vote":
+            return super().predict(X)
+        rows = self._rows(X)
+        return np.where(self.scorer_.is_outvoted(rows), -1, 1).astype(np.int64)
 
     def nn_ratio(self, X: ArrayLike) -> FloatArray:
         """nn_ratio (n, L) of each row in each member, high = abnormal."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_occ.neighbors import NearestRows
+from stream_occ.engines import RowsSearch, open_rows
 from stream_occ.samples import Contributions, FloatArray, IntArray
 from stream_occ.scoring import evidence_fusion
 from stream_occ.scoring._base import Scorer, SearchingScorer, finite_rows
@@ -41,7 +41,7 @@ class Explainer:
     def __init__(self, scorer: Scorer, names: Sequence[str]) -> None:
         self._scorer, self._rows, self._names = scorer, known_rows(scorer), names
         self._spread = np.empty(0) if self._rows is None else spread_of(self._rows)
-        self._search: NearestRows | None = None  # made when first needed: it is as large as the rows
+        self._search: RowsSearch | None = None  # made when first needed: it is as large as the rows
 
     def judge(self, X: FloatArray) -> tuple[FloatArray, list[Contributions]]:
         """Scores (n,) of scaled rows X (n, d) as by the scorer, and of each row the 5 features that did most for it.
@@ -78,7 +78,7 @@ class Explainer:
         else:
             scores = scorer.score(X)
         if self._search is None:
-            self._search = NearestRows(self._rows)
+            self._search = open_rows(self._rows)
         return scores, self._search.of(X, k)[1]
 
 

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from stream_occ.neighbors import CandidateFilter, nearest_of_pairs, pair_distances_squared
-from stream_occ.projection import project
-from stream_occ.samples import FloatArray, IntArray
+from stream_occ.engines import Members, MembersSearch, open_members, ratio_of
+from stream_occ.samples import BoolArray, FloatArray, IntArray
 from stream_occ.scoring._base import Arrays, check_arrays, check_shapes, finite_rows, refusal
 
 LARGEST_RATIO = 1e300  # stands for an infinite ratio in a published score
 LOG_LIMIT = float(np.log(1e12))  # a member's log ratio is clipped to +- this: 0/0 or x/0 cannot rule the mean
-_ROWS = 256  # rows scored at a time: bounds memory
+
+_ARRAYS = ("X", "maps", "own_distance", "n_neighbors", "theta", "floor")
 
 COMBINE_RULES = ("single", "vote", "mean")
 
 __all__ = ["COMBINE_RULES", "LARGEST_RATIO", "LOG_LIMIT", "FrozenScorer", "ratio_of"]
-
-
-def ratio_of(distance: FloatArray, reference: FloatArray) -> FloatArray:
-    """distance / reference with 0/0 = 0 (a duplicate among duplicates is accepted) and x/0 = +inf."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = distance / reference
-    return np.where(distance == 0.0, 0.0, ratio)
 
 
 class FrozenScorer:
@@ -59,35 +52,42 @@ class FrozenScorer:
         n_neighbors (L,) is J_l, theta (L,) and floor (L,), the whole second term of the denominator. Arrays are
         trusted here; `from_arrays` checks them.
         """
-        self._X, self._maps, self._own_distance = X, maps, own_distance
-        self._n_neighbors, self._theta, self._floor = n_neighbors, theta, floor
+        self._members = Members(X, maps, own_distance, n_neighbors, theta, floor)
         self.combine = combine
-        kept = own_distance >= 0.0
-        self._filter = CandidateFilter(X, np.matmul(maps.transpose(0, 2, 1), maps), keep=kept)
-        self._largest_row = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X))))
-        self._is_plain = bool(kept.all()) and maps.shape[0] == 1 and np.array_equal(maps[0], np.eye(X.shape[1]))
+
+    @cached_property
+    def _search(self) -> MembersSearch:
+        return open_members(self._members)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_search"}  # opened anew where it comes
 
     @property
     def n_features(self) -> int:
         """Columns that `score` expects."""
-        return int(self._X.shape[1])
+        return int(self._members.X.shape[1])
 
     @property
     def n_members(self) -> int:
         """Number of members L."""
-        return len(self._maps)
+        return len(self._members.maps)
 
     def ratios(self, X: FloatArray) -> FloatArray:
         """nn_ratio (n, L) of each row in each member; may be +inf."""
-        return self._search(X)[0]
+        return self._search.ratios(finite_rows(X, self.n_features))[0]
 
     def n_rejecting(self, X: FloatArray) -> IntArray:
         """Members (n,) that reject each row: nn_ratio >= theta."""
-        rejecting: IntArray = np.add.reduce(self.ratios(X) >= self._theta, axis=1, dtype=np.int64)
-        return rejecting
+        return self._search.n_rejecting(finite_rows(X, self.n_features))
+
+    def is_outvoted(self, X: FloatArray) -> BoolArray:
+        """Whether at least half of the members reject each row (n,): no more of them are asked than that takes."""
+        return self._search.more_reject(finite_rows(X, self.n_features), (self.n_members - 1) // 2)
 
     def score(self, X: FloatArray) -> FloatArray:
         """Scores (n,), high = abnormal, always finite, of scaled rows X (n, d)."""
+        if self.combine == "vote":
+            return self.n_rejecting(X) / self.n_members
         return self._combined(self.ratios(X))
 
     def score_and_nearest(self, X: FloatArray, k: int) -> tuple[FloatArray, IntArray | None]:
@@ -95,74 +95,26 @@ class FrozenScorer:
 
         None where other rows are looked for: with several members, a map that is not the identity, or rows left out.
         """
-        if not self._is_plain:
+        if not self._members.is_plain:
             return self.score(X), None
-        ratios, nearest_rows = self._search(X, k)
+        ratios, nearest_rows = self._search.ratios(finite_rows(X, self.n_features), k)
         return self._combined(ratios), nearest_rows[:, :k]
 
     def _combined(self, ratios: FloatArray) -> FloatArray:
         """Scores (n,) from the members' nn_ratio (n, L)."""
         if self.combine == "vote":
-            votes: FloatArray = np.add.reduce(ratios >= self._theta, axis=1, dtype=np.int64) / self.n_members
+            votes: FloatArray = np.add.reduce(ratios >= self._members.theta, axis=1, dtype=np.int64) / self.n_members
             return votes
         if self.combine == "single":
             return np.minimum(ratios[:, 0], LARGEST_RATIO)
         with np.errstate(divide="ignore"):
-            logs = np.clip(np.log(ratios / self._theta), -LOG_LIMIT, LOG_LIMIT)
+            logs = np.clip(np.log(ratios / self._members.theta), -LOG_LIMIT, LOG_LIMIT)
         mean: FloatArray = np.add.reduce(logs, axis=1) / self.n_members
         return mean
 
-    def _search(self, X: FloatArray, k: int = 1) -> tuple[FloatArray, IntArray]:
-        """nn_ratio (n, L), and the J or, where that is more, k rows that are nearest in the first member."""
-        X = finite_rows(X, self.n_features)
-        n_nearest = np.maximum(self._n_neighbors, k)
-        ratios = np.empty((len(X), self.n_members))
-        nearest_rows = np.empty((len(X), int(n_nearest[0])), dtype=np.int64)
-        for start in range(0, len(X), _ROWS):
-            part = slice(start, start + _ROWS)
-            ratios[part], nearest_rows[part] = self._search_block(X[part], n_nearest)
-        return ratios, nearest_rows
-
-    def _search_block(self, X: FloatArray, n_nearest: IntArray) -> tuple[FloatArray, IntArray]:
-        ratios = np.empty((len(X), self.n_members))
-        nearest_rows = np.empty((len(X), int(n_nearest[0])), dtype=np.int64)
-        n_features = self.n_features
-        size = np.sqrt(np.einsum("ij,ij->i", X, X)) + self._largest_row
-        delta = 8.0 * (n_features + 8) * 2.0**-53 * np.sqrt(self._maps.shape[1]) * size
-        for query, metric, row in self._filter.candidates(X, n_nearest, delta):
-            first = np.flatnonzero(np.diff(metric, prepend=-1, append=-1))
-            for start, stop in pairwise(first):
-                member = int(metric[start])
-                present, local = np.unique(query[start:stop], return_inverse=True)
-                pairs = X[present], local, row[start:stop]
-                ratios[present, member], found = self._search_member(member, *pairs, int(n_nearest[member]))
-                if member == 0:
-                    nearest_rows[present] = found
-        return ratios, nearest_rows
-
-    def _search_member(
-        self, member: int, X: FloatArray, query: IntArray, row: IntArray, n_nearest: int
-    ) -> tuple[FloatArray, IntArray]:
-        """nn_ratio (n,) and nearest rows (n, n_nearest) in one member, from candidates (query, row): the exact part."""
-        k = int(self._n_neighbors[member])
-        mapped, mapped_rows = project(X, self._maps[member]), project(self._X[row], self._maps[member])
-        squared = pair_distances_squared(mapped[query], mapped_rows)
-        distances, nearest_rows = nearest_of_pairs(query, row, squared, len(X), n_nearest)
-        own = self._own_distance[member][nearest_rows]
-        distance = np.cumsum(distances, axis=1)[:, k - 1] / k
-        reference = np.cumsum(own, axis=1)[:, k - 1] / k
-        return ratio_of(distance, reference + self._floor[member]), nearest_rows
-
     def arrays(self) -> Arrays:
         """Training rows, maps and the members' numbers."""
-        return {
-            "X": self._X,
-            "maps": self._maps,
-            "own_distance": self._own_distance,
-            "n_neighbors": self._n_neighbors,
-            "theta": self._theta,
-            "floor": self._floor,
-        }
+        return {name: getattr(self._members, name) for name in _ARRAYS}
 
     def params(self) -> dict[str, Any]:
         """The rule that combines the members."""

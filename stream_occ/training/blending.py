@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.neighbors import nearest
+from stream_occ.engines import nearest
 from stream_occ.projection import project
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray
 from stream_occ.scoring import Scorer, evidence_fusion, load_scorer, ocnn_ensemble

@@ -1,0 +1,119 @@
+"""What the compiled engine is made with: two loops in vector instructions, and how a function is compiled once.
+
+numba leaves vectors to LLVM, which does not find them in these two loops; they take a fifth of the time so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LEAF = 16  # rows of a leaf, leaves of a block
+LANES = 8  # columns of a map are stored in multiples of these
+BOXED = 12  # leading dimensions that have boxes; the norm of the others has one too
+STAGE = 8  # dimensions after which a leaf may be abandoned
+
+_SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("_*.py"))))
+
+
+def array(dtype: Any, n_dimensions: int, *, readonly: bool = True) -> Any:
+    """numba's type of a C-contiguous array; one that may be written to passes for a readonly one."""
+    return types.Array(dtype, n_dimensions, "C", readonly=readonly)
+
+
+def compiled(*signature: Any) -> Callable[[Any], Any]:
+    """Compiles a function for one signature, now; or takes it from numba's copy on disk, which knows these sources.
+
+    Without a place on disk, or with a copy that is damaged, it is compiled in memory.
+    """
+
+    def decorate(function: Any) -> Any:
+        function.__qualname__ += f"_{_SOURCES:08x}"  # the copy's name: numba itself looks at one file's time alone
+        try:
+            return njit(signature, nogil=True, cache=True)(function)
+        except Exception:  # whatever the disk did; a mistake in the function is raised again here
+            return njit(signature, nogil=True)(function)
+
+    return decorate
+
+
+def _splat(builder: Any, value: Any, width: int) -> Any:
+    vector = ir.VectorType(value.type, width)
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
+
+
+def _at(builder: Any, data: Any, offset: Any, vector: Any) -> Any:
+    return builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
+
+
+def _arrays(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    pairs = zip(signature.args, arguments, strict=True)
+    return [context.make_array(kind)(context, builder, value) for kind, value in pairs if isinstance(kind, types.Array)]
+
+
+@intrinsic
+def add_squares(typingctx: Any, rows: Any, y: Any, start: Any, stop: Any, out: Any) -> Any:
+    """out[:16] += sum over j in start..stop of (rows[j] - y[j])^2, j after j, in the precision of y and out."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, place, target = (array.data for array in _arrays(context, builder, signature, arguments))
+        single = ir.VectorType(ir.FloatType(), LEAF)
+        vector = ir.VectorType(context.get_value_type(signature.args[1].dtype), LEAF)
+        count = arguments[2].type
+        total = cgutils.alloca_once(builder, vector)
+        target = _at(builder, target, count(0), vector)
+        builder.store(builder.load(target, align=4), total)
+        with cgutils.for_range_slice(builder, arguments[2], arguments[3], count(1)) as (j, _):
+            row = builder.load(_at(builder, data, builder.mul(j, count(LEAF)), single), align=4)
+            if vector != single:
+                row = builder.fpext(row, vector)
+            t = builder.fsub(row, _splat(builder, builder.load(builder.gep(place, [j])), LEAF))
+            builder.store(builder.fadd(builder.load(total), builder.fmul(t, t)), total)
+        builder.store(builder.load(total), target, align=4)
+        return context.get_dummy_value()
+
+    return types.void(rows, y, start, stop, out), generate
+
+
+@intrinsic
+def eight_sums(typingctx: Any, x: Any, matrix: Any, first: Any, out: Any) -> Any:
+    """out[first : first + 8] = x @ matrix[:, first : first + 8], summed as numpy's add.reduce does, to the bit.
+
+    That is 8 sums over every eighth product, these by pairs, then the products that are left; up to 128.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature, arguments)
+        x, matrix, out = (array.data for array in arrays)
+        (n,), (_, width) = (cgutils.unpack_tuple(builder, array.shape) for array in arrays[:2])
+        vector, add = ir.VectorType(ir.DoubleType(), LANES), builder.fadd
+
+        def product(j: Any) -> Any:
+            row = _at(builder, matrix, builder.add(builder.mul(j, width), arguments[2]), vector)
+            return builder.fmul(_splat(builder, builder.load(builder.gep(x, [j])), LANES), builder.load(row, align=8))
+
+        sums = [cgutils.alloca_once(builder, vector) for _ in range(LANES)]
+        for each in sums:
+            builder.store(ir.Constant(vector, [0.0] * LANES), each)
+        even = builder.and_(n, n.type(-LANES))
+        with cgutils.for_range_slice(builder, n.type(0), even, n.type(LANES)) as (j, _):
+            for i, each in enumerate(sums):
+                builder.store(add(builder.load(each), product(builder.add(j, n.type(i)))), each)
+        values = [builder.load(each) for each in sums]
+        while len(values) > 1:
+            values = [add(left, right) for left, right in zip(values[::2], values[1::2], strict=True)]
+        builder.store(values[0], sums[0])
+        with cgutils.for_range_slice(builder, even, n, n.type(1)) as (j, _):
+            builder.store(add(builder.load(sums[0]), product(j)), sums[0])
+        builder.store(builder.load(sums[0]), _at(builder, out, arguments[2], vector), align=8)
+        return context.get_dummy_value()
+
+    return types.void(x, matrix, first, out), generate
