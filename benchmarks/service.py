@@ -51,8 +51,8 @@ def walking(device: str, k: IntArray, t_ns: IntArray, rng: np.random.Generator) 
     return SampleBlock(device, t_ns, acc + 0.3 * noise[0], gyr + 0.1 * noise[1])
 
 
-def make_model(path: Path, n_rows: int) -> None:
-    """The default detector on n_rows windows of walking."""
+def make_model(path: Path, n_rows: int, detector: str | None = None) -> None:
+    """A detector by its preset's name, or the default one, on n_rows windows of walking."""
     from stream_occ.artifacts import save_model
     from stream_occ.detectors import preset, preset_scaling
     from stream_occ.detectors.scaling import fit_scaler
@@ -68,10 +68,10 @@ def make_model(path: Path, n_rows: int) -> None:
     stream = walking("train", k, np.rint(k * NS_PER_S / RATE_HZ).astype(np.int64), rng)
     windows = cut_windows(stream, rate_hz=RATE_HZ, window_s=default.window_s, hop_s=default.hop_s, sos=sos)
     X = features.extract(windows)[:n_rows]
-    name = default.detector.name
+    name = default.detector.name if detector is None else detector
     scaler = fit_scaler(X, preset_scaling(name))
-    detector = preset(name, random_state=0, feature_names=features.NAMES).fit(scaler.transform(X))
-    scorer, threshold = detector.to_scorer(), 1e3  # no alerts: they are rare in life
+    fitted = preset(name, random_state=0, feature_names=features.NAMES).fit(scaler.transform(X))
+    scorer, threshold = fitted.to_scorer(), 1e3  # no alerts: they are rare in life
     made = Model("", features, RATE_HZ, default.window_s, default.hop_s, sos, scaler, scorer, threshold, {"seed": 0})
     save_model(made, path, self_test_X=X[:8])
 
