@@ -1,0 +1,151 @@
+"""Deciding a window with a nearest-neighbour ensemble: our engines beside trees and brute force of other people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stream_occ import engines
+from stream_occ.bench.rows import Rows
+from stream_occ.bench.timing import in_turns
+from stream_occ.detectors import OCNN, RandomProjectionEnsemble
+from stream_occ.samples import BoolArray, FloatArray, IntArray
+
+N_CHECKED = 32  # windows whose decisions are compared
+BATCH = 256
+CALLS = 5  # windows in a row of one way
+
+Decide = Callable[[FloatArray], BoolArray]
+Query = Callable[[FloatArray, int], tuple[FloatArray, IntArray]]
+
+__all__ = ["by_rows", "deciding", "fitted"]
+
+
+def fitted(rows: Rows, n_members: int) -> RandomProjectionEnsemble:
+    """An ensemble with J, K = 2, 10 and a theta that accepts most normal windows."""
+    return RandomProjectionEnsemble(OCNN(2, 10, theta=1.4), n_members, random_state=0).fit(rows.train)
+
+
+class MemberLoop:
+    """Decides member by member with somebody's search among each member's rows."""
+
+    def __init__(self, detector: RandomProjectionEnsemble, make: Callable[[FloatArray], Query]) -> None:
+        arrays = detector.to_scorer().arrays()
+        self._maps, self._own, self._theta = arrays["maps"], arrays["own_distance"], arrays["theta"]
+        self._n_neighbors = arrays["n_neighbors"].tolist()
+        self._queries = [make(arrays["X"] @ matrix.T) for matrix in self._maps]
+
+    def decide(self, Z: FloatArray, *, stops: bool = False) -> BoolArray:
+        """Whether at least half of the members reject each row; stops: a row asks no more members than that takes."""
+        n_members = len(self._maps)
+        bar = (n_members - 1) // 2
+        n_rejecting, left = np.zeros(len(Z), dtype=np.int64), np.arange(len(Z))
+        for member, query in enumerate(self._queries):
+            j = self._n_neighbors[member]
+            distance, row = query(Z[left] @ self._maps[member].T, j)
+            distance, row = distance.reshape(len(left), j), row.reshape(len(left), j)
+            reference = self._own[member][row].mean(axis=1)
+            n_rejecting[left] += distance.mean(axis=1) >= self._theta[member] * reference
+            if stops:
+                n_others = n_members - member - 1
+                left = left[(n_rejecting[left] <= bar) & (n_rejecting[left] + n_others > bar)]
+                if not len(left):
+                    break
+        return n_rejecting > bar
+
+
+def peers(detector: RandomProjectionEnsemble) -> dict[str, Decide]:
+    """scipy's cKDTree, plain and with the same stop at a majority, and scikit-learn's brute force and tree."""
+    from scipy.spatial import cKDTree
+    from sklearn.neighbors import NearestNeighbors
+
+    def neighbors(algorithm: str) -> Callable[[FloatArray], Query]:
+        def make(X: FloatArray) -> Query:
+            index = NearestNeighbors(algorithm=algorithm).fit(X)
+            return lambda Z, k: index.kneighbors(Z, k)
+
+        return make
+
+    trees = MemberLoop(detector, lambda X: cKDTree(X).query)
+    brute, tree = MemberLoop(detector, neighbors("brute")), MemberLoop(detector, neighbors("kd_tree"))
+    return {
+        "ckdtree": trees.decide,
+        "ckdtree_stops": lambda Z: trees.decide(Z, stops=True),
+        "sklearn_brute": brute.decide,
+        "sklearn_kd_tree": tree.decide,
+    }
+
+
+def ours(detector: RandomProjectionEnsemble) -> dict[str, Decide]:
+    """Both engines: the whole vote, and the compiled one with a stop at a majority."""
+    found: dict[str, Decide] = {}
+    arrays, bar = detector.to_scorer().arrays(), (detector.n_estimators - 1) // 2
+    for name in ("numpy", "compiled") if engines.has_numba() else ("numpy",):
+        engines.select(name)
+        search = engines.open_members(engines.Members(**arrays))
+        found[name] = lambda Z, search=search: search.n_rejecting(Z) > bar  # type: ignore[misc]
+        found[f"{name}_stops"] = lambda Z, search=search: search.more_reject(Z, bar)  # type: ignore[misc]
+    engines.select("auto")
+    return found
+
+
+def borderline(rows: Rows, decide: Decide) -> FloatArray:
+    """Windows between normal ones and falls, each as far towards its fall as the vote turns."""
+    n = min(len(rows.normal), len(rows.fall))
+    low, high = np.zeros((n, 1)), np.ones((n, 1))
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        is_over = decide(rows.normal[:n] + middle * (rows.fall[:n] - rows.normal[:n]))[:, None]
+        low, high = np.where(is_over, low, middle), np.where(is_over, middle, high)
+    return rows.normal[:n] + high * (rows.fall[:n] - rows.normal[:n])
+
+
+def deciding(rows: Rows, *, n_members: int = 25, rounds: int = 15) -> dict[str, Any]:
+    """Milliseconds a window of one thread and ratios to the compiled engine; normal, borderline and fall windows."""
+    detector = fitted(rows, n_members)
+    ways = ours(detector) | peers(detector)
+    reference = "compiled" if "compiled" in ways else "numpy"
+    kinds = {"normal": rows.normal, "borderline": borderline(rows, ways[reference]), "fall": rows.fall}
+    timed: list[dict[str, Any]] = []
+    for kind, Z in kinds.items():
+        for batch, n_rounds in ((1, rounds), (BATCH, max(3, rounds // 5))):
+            few = ways if batch == 1 else {name: way for name, way in ways.items() if name != "sklearn_kd_tree"}
+
+            def at(way: Decide, Z: FloatArray = Z, batch: int = batch) -> Callable[[int], BoolArray]:
+                return lambda number: way(Z[(first := number * batch % (len(Z) - batch + 1)) : first + batch])
+
+            calls = CALLS if batch == 1 else 0
+            found = in_turns({name: at(way) for name, way in few.items()}, n_rounds, reference=reference, calls=calls)
+            for entry in found.values():
+                entry["ms"], entry["cold_ms"] = entry["ms"] / batch, entry["cold_ms"] / batch
+            timed.append({"windows": kind, "batch": batch, "rounds": n_rounds, "ways": found})
+    checked = np.concatenate([Z[:N_CHECKED] for Z in kinds.values()])
+    expected = ways["numpy"](checked)
+    return {
+        "rows": rows.name,
+        "n_rows": len(rows.train),
+        "n_members": n_members,
+        "reference": reference,
+        "rejected": {kind: float(np.mean(ways[reference](Z))) for kind, Z in kinds.items()},
+        "timed": timed,
+        "equal_decisions": {name: float(np.mean(way(checked) == expected)) for name, way in ways.items()},
+    }
+
+
+def by_rows(
+    make: Callable[[int], Rows], sizes: Sequence[int], *, n_members: int = 25, rounds: int = 15
+) -> dict[str, Any]:
+    """Milliseconds a normal window, whole vote, over numbers of training rows; and what the largest costs more."""
+    timed: dict[str, dict[str, float]] = {}
+    for n_rows in sizes:
+        rows = make(n_rows)
+        ways = {name: way for name, way in ours(fitted(rows, n_members)).items() if not name.endswith("_stops")}
+        tasks = {
+            name: (lambda number, way=way, Z=rows.normal: way(Z[number % len(Z)][None])) for name, way in ways.items()
+        }
+        found = in_turns(tasks, rounds, reference="numpy", calls=CALLS)
+        timed[str(n_rows)] = {name: entry["ms"] for name, entry in found.items()}
+    first, last = timed[str(sizes[0])], timed[str(sizes[-1])]
+    return {"ms": timed, "cost_ratio": {name: round(last[name] / first[name], 2) for name in last}}
