@@ -5,7 +5,7 @@
 For each model (--model default rp krr, on --rows synthetic windows) `detect` is started --runs times. A device sends
 5 s of samples in one message as soon as the service says on its status topic that it listens, so that the 4.5 s which
 fill a window are no wait: `start_s` is from the start of the process until that window's score is back at the device.
-Then the device goes on for --windows windows, and the memory of the process is read: resident (RSS), its share of what
+Then --devices send for --seconds as in life, and the memory of the process is read: resident (RSS), its share of what
 others map too (PSS), what it alone holds (USS), and what of it belongs to which file.
 
 `steps` is another run of the same service that notes time and memory on its way, library after library: what each adds.
@@ -87,6 +87,12 @@ def mappings_of(pid: int | str = "self") -> dict[str, dict[str, float]]:
     return {
         name: {kind: round(mb, 1) for kind, mb in sizes.items()} for name, sizes in order if sizes["rss_mb"] >= 0.05
     }
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _group(path: str) -> str:
@@ -207,18 +213,16 @@ def run_once(
     model: Path,
     *,
     devices: int,
-    n_windows: int,
+    seconds: float,
     command: Sequence[str],
     engine: str = "auto",
-    live_s: float = 2.0,
 ) -> dict[str, Any]:
     """Starts the service, plays the devices, reads times and memory, and ends it.
 
-    Each device sends 5 s of samples at once and then half a second a message, n_windows windows in all, faster than
-    life; then nothing comes for live_s, and the memory is read.
+    One device sends 5 s of samples at once; after its score all send for so many seconds, as in life.
     """
     import numpy as np
-    from service import walking
+    from service import play, walking
 
     from stream_occ.codecs import load_codec
     from stream_occ.samples import NS_PER_S
@@ -228,34 +232,25 @@ def run_once(
         "inputs: [{pattern: 'wearables/{device}/imu'}]\nlog: {level: warning}\noutput: {publish_score: true}\n"
         f"engine: {engine}\n"
     )
-    codec, rng = load_codec("json"), np.random.default_rng(0)
+    rng, k = np.random.default_rng(0), np.arange(round(BACKLOG_S * RATE_HZ))
     listener = Listener(port)
     started_s = time.monotonic()
     process = subprocess.Popen([*command, str(folder / "edge.yaml")], stdout=subprocess.PIPE, text=True, cwd=folder)
     try:
         _wait(listener.online, process)
         online_s = time.monotonic()
-        n_backlog, n_more = round(BACKLOG_S * RATE_HZ), round(0.5 * RATE_HZ)
-        start_ns = time.time_ns() - round((BACKLOG_S + 0.5 * n_windows) * NS_PER_S)
-        for first in range(0, n_backlog + n_windows * n_more, n_more):
-            if 0 < first < n_backlog:
-                continue
-            k = np.arange(first, first + (n_more if first else n_backlog))
-            t_ns = start_ns + np.rint(k * NS_PER_S / RATE_HZ).astype(np.int64)
-            for device in range(devices):
-                payload = codec.encode(walking(f"d{device}", k, t_ns, rng))
-                listener.client.publish(f"wearables/d{device}/imu", payload, qos=1).wait_for_publish(WAIT_S)
-            if not first:
-                _wait(listener.scored, process)
-        deadline_s = time.monotonic() + WAIT_S
-        while listener.n_scores < devices * n_windows and time.monotonic() < deadline_s:
-            time.sleep(0.05)
-        time.sleep(live_s)
-        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        t_ns = time.time_ns() + np.rint((k - len(k)) * NS_PER_S / RATE_HZ).astype(np.int64)
+        backlog = load_codec("json").encode(walking("d0", k, t_ns, rng))
+        listener.client.publish("wearables/d0/imu", backlog, qos=1)
+        _wait(listener.scored, process)
+        cpu_s = cpu_of(process.pid)
+        if seconds:
+            play(port, rng.random(devices), seconds, 10, is_numbered=False)
+            time.sleep(1.0)
         return {
             "start_s": listener.first_score_s - started_s,
             "listening_s": online_s - started_s,
-            "cpu_s": (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK"),
+            "cpu_s": cpu_s,
             "n_scores": listener.n_scores,
             "memory": memory_of(process.pid),
             "mappings": mappings_of(process.pid),
@@ -294,9 +289,9 @@ def measure(models: dict[str, Path], folder: Path, mosquitto: str, arguments: ar
         broker = subprocess.Popen([mosquitto, "-c", str(folder / "mosquitto.conf")])
         time.sleep(0.5)
         try:
-            start = {"devices": 1, "n_windows": 1, "live_s": 0.0, "engine": arguments.engine}
+            start = {"devices": 1, "seconds": 0.0, "engine": arguments.engine}
             starts = [run_once(folder, port, model, command=detect, **start) for _ in range(arguments.runs)]
-            whole = {"devices": arguments.devices, "n_windows": arguments.windows, "engine": arguments.engine}
+            whole = {"devices": arguments.devices, "seconds": arguments.seconds, "engine": arguments.engine}
             settled = run_once(folder, port, model, command=detect, **whole)
             run_once(folder, port, model, command=noting, **whole)
         finally:
@@ -333,7 +328,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=5000, help="training windows in a model")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--devices", type=int, default=1, help="that send when memory is read")
-    parser.add_argument("--windows", type=int, default=60, help="of each device")
+    parser.add_argument("--seconds", type=float, default=30.0, help="for which they do")
     parser.add_argument("--engine", choices=("auto", "numpy", "compiled"), default="auto", help="as in a configuration")
     parser.add_argument("--rss-mb", type=float, help="bar for resident memory")
     parser.add_argument("--start-s", type=float, help="bar for the median start")
@@ -353,7 +348,7 @@ def main() -> int:
     figures = {
         "rows": arguments.rows,
         "devices": arguments.devices,
-        "windows": arguments.windows,
+        "seconds": arguments.seconds,
         "engine": arguments.engine,
         "load_average_1min": round(os.getloadavg()[0], 1),
         "models": found,

@@ -5,6 +5,8 @@ rows, `landmarks` 500 of them. Both run in this process, scoring in turns, with 
 landmarks in CPU time, which on a shared machine leaves out the wait for a core, and for training in wall clock as well.
 Training takes all cores; where others use them too, BLAS threads wait for each other spinning: `taskset -c 0` then.
 `equal_decisions`: share of fresh rows that both accept or both reject. `evidence`: the two ways of scoring.
+`float32`: the same scorers with that precision, beside those with float64; `different_decisions` and `within_band`
+count fresh rows.
 """
 
 from __future__ import annotations
@@ -61,10 +63,15 @@ def measure(evidence: str, X: FloatArray, fresh: FloatArray, n_landmarks: int) -
     }
     training = {name: timed(lambda detector=detector: detector.fit(X))[1:] for name, detector in made.items()}
     scorers = {name: detector.to_scorer() for name, detector in made.items()}
+    for name, detector in made.items():
+        detector._take_single(X)
+        scorers[f"{name}, float32"] = detector.to_scorer()
     with threadpool_limits(limits=1):
         batch = scoring_seconds(scorers, fresh[:256], 5)
         window = {name: seconds / 50 for name, seconds in scoring_seconds_of_one(scorers, fresh).items()}
-    decisions = {name: detector.predict(fresh) for name, detector in made.items()}
+    scores = {name: scorer.score(fresh) for name, scorer in scorers.items()}
+    bars = {name: made[name.partition(",")[0]].score_threshold_ for name in scorers}
+    decisions = {name: found > bars[name] for name, found in scores.items()}
     outputs = {name: scorer.outputs(fresh)[:, 0] for name, scorer in scorers.items()}
     return {
         "evidence": evidence,
@@ -77,7 +84,25 @@ def measure(evidence: str, X: FloatArray, fresh: FloatArray, n_landmarks: int) -
         "one_window_us": {name: round(1e6 * seconds, 1) for name, seconds in window.items()},
         "one_window_ratio": round(window["exact"] / window["landmarks"], 1),
         "equal_decisions": round(float(np.mean(decisions["exact"] == decisions["landmarks"])), 4),
-        "accepted": {name: round(float(np.mean(decided == 1)), 4) for name, decided in decisions.items()},
+        "accepted": {name: round(float(np.mean(~decided)), 4) for name, decided in decisions.items()},
+        "float32": {
+            name: {
+                "batch_ratio": round(batch[name] / batch[f"{name}, float32"], 2),
+                "one_window_ratio": round(window[name] / window[f"{name}, float32"], 2),
+                "band": scorers[f"{name}, float32"].band,
+                "largest_difference": float(
+                    np.max(np.abs(scores[f"{name}, float32"] - scores[name]) / (1 + np.abs(scores[name])))
+                ),
+                "different_decisions": int(np.sum(decisions[f"{name}, float32"] != decisions[name])),
+                "within_band": int(
+                    np.sum(
+                        np.abs(scores[name] - bars[name])
+                        <= scorers[f"{name}, float32"].band * (1 + np.abs(scores[name]))
+                    )
+                ),
+            }
+            for name in made
+        },
         "largest_output_difference": float(np.abs(outputs["exact"] - outputs["landmarks"]).max()),
     }
 

@@ -6,6 +6,8 @@ same bits in any batch. Training uses whole matrices.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from stream_occ.samples import FloatArray
@@ -13,6 +15,7 @@ from stream_occ.samples import FloatArray
 __all__ = ["KernelPoints", "mean_bandwidth", "rms_bandwidth", "squared_distances"]
 
 FARTHEST = 1e100  # coordinates are clipped to +- this, so that no square overflows
+_FARTHEST_SINGLE = 1e12  # the same in float32
 _CHUNK = 1024  # rows of one block of distances where only their sum is wanted
 
 
@@ -54,18 +57,27 @@ def mean_bandwidth(X: FloatArray) -> float:
 
 
 class KernelPoints:
-    """Rows Y (m, d) that new rows are compared with, under one bandwidth A2 > 0."""
+    """Rows Y (m, d) that new rows are compared with, under one bandwidth A2 > 0; values of dtype float64 or float32.
+
+    In float32 coordinates count as at most 1e12 from the rows' centre.
+    """
 
     __slots__ = ("_rows", "bandwidth", "center", "points")
 
-    def __init__(self, points: FloatArray, bandwidth: float) -> None:
+    def __init__(self, points: FloatArray, bandwidth: float, *, dtype: type[Any] = np.float64) -> None:
         self.points, self.bandwidth = points, bandwidth
         self.center = np.median(points, axis=0)  # as in squared_distances
         shifted = points - self.center
-        self._rows = np.empty((len(points), points.shape[1] + 2))  # times (x, |x|^2, 1): -|x - y|^2 / A2 in one product
-        np.multiply(shifted, 2.0 / bandwidth, out=self._rows[:, :-2])
-        self._rows[:, -2] = -1.0 / bandwidth
-        self._rows[:, -1] = np.einsum("ij,ij->i", shifted, shifted) / -bandwidth
+        rows = np.empty((len(points), points.shape[1] + 2))  # times (x, |x|^2, 1): -|x - y|^2 / A2 in one product
+        np.multiply(shifted, 2.0 / bandwidth, out=rows[:, :-2])
+        rows[:, -2] = -1.0 / bandwidth
+        rows[:, -1] = np.einsum("ij,ij->i", shifted, shifted) / -bandwidth
+        self._rows = rows.astype(dtype, copy=False)
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude in what rows are multiplied with."""
+        return float(np.abs(self._rows).max())
 
     def logarithms(self, x: FloatArray) -> FloatArray:
         """log k(x, y_j) = -|x - y_j|^2 / A2 (m,), at most 0, of one row x (d,), finite and within +-1e100."""
@@ -73,6 +85,11 @@ class KernelPoints:
         shifted = np.subtract(x, self.center, out=extended[:-2])
         extended[-2] = shifted.dot(shifted)  # .dot: half the overhead of @, which a few hundred points feel
         extended[-1] = 1.0
+        if self._rows.dtype == np.float32:
+            if extended[-2] > _FARTHEST_SINGLE**2:
+                shifted[:] = np.minimum(np.maximum(shifted, -_FARTHEST_SINGLE), _FARTHEST_SINGLE)
+                extended[-2] = shifted.dot(shifted)
+            extended = extended.astype(np.float32)
         logarithms: FloatArray = self._rows.dot(extended)
         return np.minimum(logarithms, 0.0, out=logarithms)
 

@@ -24,14 +24,25 @@ from stream_occ.detectors._base import (
 )
 from stream_occ.detectors._graphs import GRAPHS
 from stream_occ.detectors._krr_solver import LayerFit, LayerSettings, fit_layer, reject_index
+from stream_occ.errors import ModelError
 from stream_occ.samples import FloatArray
-from stream_occ.scoring.krr_network import MAX_LAYERS, SMALLEST_BANDWIDTH, SMALLEST_WIDTH, FrozenScorer
+from stream_occ.scoring.krr_network import (
+    LARGEST_BAND,
+    MAX_LAYERS,
+    PRECISIONS,
+    SMALLEST_BANDWIDTH,
+    SMALLEST_WIDTH,
+    FrozenScorer,
+)
 
 __all__ = ["MAX_EXACT_ROWS", "KernelRidge"]
 
 MAX_EXACT_ROWS = 20_000  # three to four N x N matrices are alive at once: 13 GB
 _MAX_COORDINATE = 1e36
 _FEW_ROWS = 20  # below, one tie decides
+_CHECKED_ROWS = 256
+_BAND_OVER_SEEN = 8.0
+_LEAST_BAND = 1e-6
 _MANY_POINTS = 1000  # below, a second BLAS thread costs more than it gains: with 500 landmarks twice the CPU time
 
 
@@ -50,6 +61,7 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     n_clusters: Any
     random_state: Any
     n_jobs: Any
+    precision: Any
     threshold: Any = "theta1"
     evidence: Any = "output"
     n_layers: Any = 1
@@ -84,6 +96,8 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
                     progress(number, len(layers))
         self.bandwidths_ = np.array([layer.bandwidth for layer in found])
         self._set_threshold(rows, found)
+        if self.precision == "float32":
+            self._take_single(rows)
         return self
 
     def residual(self, X: ArrayLike) -> FloatArray:
@@ -148,6 +162,26 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
+    def _take_single(self, X: FloatArray) -> None:
+        """Has the scorer work in float32, with the band that training rows show; raises ValueError where it is wide."""
+        double, band = self.scorer_, np.inf
+        try:
+            single = FrozenScorer.from_arrays(double.arrays(), {**double.params(), "precision": "float32"})
+        except ModelError:  # numbers that float32 does not hold
+            pass
+        else:
+            some = X[:: -(-len(X) // _CHECKED_ROWS)]
+            scores = double.score(some)
+            largest = np.max(np.abs(single.score(some) - scores) / (1.0 + np.abs(scores)))
+            band = max(_BAND_OVER_SEEN * float(largest), _LEAST_BAND)
+        if not band <= LARGEST_BAND:
+            raise ValueError(
+                f"precision must be float64 for these rows and parameters; got float32, in which scores may differ by "
+                f"{band:.1g}. Scale the features, lower C, or take fewer landmarks"
+            )
+        single.band = band
+        self.scorer_ = single
+
     def _layer_settings(self) -> list[LayerSettings]:
         """One entry a layer, from checked parameters; raises ValueError naming the one that is off."""
         check_parameter("graph", self.graph, f"None or one of {', '.join(GRAPHS)}", self.graph in (None, *GRAPHS))
@@ -177,6 +211,7 @@ class KernelRidge(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         for name, known in (("threshold", ("theta1", "theta2")), ("theta1_rule", ("code", "paper"))):
             value = getattr(self, name)
             check_parameter(name, value, f"one of {', '.join(known)}", value in known)
+        check_parameter("precision", self.precision, f"one of {', '.join(PRECISIONS)}", self.precision in PRECISIONS)
         check_parameter("evidence", self.evidence, "output or layers", self.evidence in ("output", "layers"))
         is_of_output = self.threshold == "theta1" or self.evidence == "output"
         check_parameter("threshold", self.threshold, "theta1 with evidence='layers'", is_of_output)

@@ -51,6 +51,8 @@ class KernelRidgeOCC(KernelRidge):
     n_clusters : k-means clusters of "cda" and "sv", clustered anew in every layer, at most N - 1.
     random_state : seed of clusters and landmarks.
     n_jobs : threads of BLAS in fit, as in joblib; None leaves them as they are set.
+    precision : "float32": scores in .6 of the time where they cost thousands of kernel values, off by at most
+        `scorer_.band` (1 + |score|); thresholds come from float64. ValueError where that is too coarse.
 
     Attributes
     ----------
@@ -81,6 +83,7 @@ class KernelRidgeOCC(KernelRidge):
         n_clusters: int = 5,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        precision: Literal["float64", "float32"] = "float64",
     ) -> None:
         self.graph = graph
         self.C = C
@@ -95,6 +98,7 @@ class KernelRidgeOCC(KernelRidge):
         self.n_clusters = n_clusters
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.precision = precision
 
 
 class KernelRidgeAutoEncoder(KernelRidge):
@@ -127,6 +131,7 @@ class KernelRidgeAutoEncoder(KernelRidge):
         n_clusters: int = 5,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        precision: Literal["float64", "float32"] = "float64",
     ) -> None:
         self.graph = graph
         self.C = C
@@ -140,6 +145,7 @@ class KernelRidgeAutoEncoder(KernelRidge):
         self.n_clusters = n_clusters
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.precision = precision
 
 
 class MultiLayerKRR(KernelRidge):
@@ -190,6 +196,7 @@ class MultiLayerKRR(KernelRidge):
         n_clusters: int = 5,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        precision: Literal["float64", "float32"] = "float64",
     ) -> None:
         self.n_layers = n_layers
         self.graph = graph
@@ -207,6 +214,7 @@ class MultiLayerKRR(KernelRidge):
         self.n_clusters = n_clusters
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.precision = precision
 
 
 def _presets() -> dict[str, Callable[[], Any]]:

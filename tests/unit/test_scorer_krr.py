@@ -11,7 +11,7 @@ import pytest
 from stream_occ.detectors import KernelRidgeAutoEncoder, KernelRidgeOCC, MultiLayerKRR
 from stream_occ.errors import ModelError
 from stream_occ.scoring import load_scorer
-from stream_occ.scoring.krr_network import FrozenScorer
+from stream_occ.scoring.krr_network import LARGEST_BAND, PRECISIONS, FrozenScorer
 
 KINDS = {
     "output": lambda: MultiLayerKRR(3, "lle"),
@@ -20,6 +20,8 @@ KINDS = {
     "reconstruction": KernelRidgeAutoEncoder,
     "layers": lambda: MultiLayerKRR(3, evidence="layers"),
     "landmarks": lambda: MultiLayerKRR(2, "cda", evidence="layers", n_landmarks=40),
+    "float32 output": lambda: MultiLayerKRR(3, "lle", precision="float32"),
+    "float32 layers": lambda: MultiLayerKRR(3, evidence="layers", precision="float32"),
 }
 
 
@@ -147,3 +149,64 @@ def test_scorer_needs_numpy_alone() -> None:
     code = f"import sys, stream_occ.scoring.krr_network; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+SINGLE = {
+    "output": lambda precision: MultiLayerKRR(3, "lle", precision=precision),
+    "theta2": lambda precision: MultiLayerKRR(2, threshold="theta2", precision=precision),
+    "strong": lambda precision: MultiLayerKRR(5, C=1e3, precision=precision),
+    "single": lambda precision: KernelRidgeOCC("cda", precision=precision),
+    "reconstruction": lambda precision: KernelRidgeAutoEncoder(precision=precision),
+    "layers": lambda precision: MultiLayerKRR(3, evidence="layers", precision=precision),
+    "landmarks": lambda precision: MultiLayerKRR(3, "lle", evidence="layers", n_landmarks=12, precision=precision),
+}
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+def test_float32_decides_as_float64_outside_its_band(kind: str) -> None:
+    """Scores differ by at most band (1 + |score|), near and far: decisions are equal but nearer to a threshold."""
+    X = rows_of(400, 1)
+    Z = np.concatenate([rows_of(2000, 2), rows_of(500, 3) * np.random.default_rng(4).uniform(1, 1e6, (500, 1))])
+    double, single = (SINGLE[kind](precision).fit(X).to_scorer() for precision in ("float64", "float32"))
+    expected, found = double.score(Z), single.score(Z)
+    assert 0.0 < single.band <= LARGEST_BAND
+    assert (found != expected).mean() > 0.5
+    assert (np.abs(found - expected) <= single.band * (1 + np.abs(expected))).all()
+    for threshold in np.quantile(expected[:2000], [0.05, 0.5, 0.9, 0.99]):
+        outside = np.abs(expected - threshold) > single.band * (1 + np.abs(expected))
+        assert outside.mean() > 0.9
+        assert ((found > threshold) == (expected > threshold))[outside].all()
+
+
+def test_float32_halves_what_is_made_of_the_arrays() -> None:
+    """The stored arrays are those of float64, so that a model can be read in either precision."""
+    double, single = (MultiLayerKRR(2, precision=each).fit(rows_of(300, 1)).to_scorer() for each in PRECISIONS)
+    assert all(np.array_equal(array, single.arrays()[name]) for name, array in double.arrays().items())
+    made = [sum(rows.nbytes for rows in scorer._maps_and_mean) for scorer in (double, single)]
+    assert made[0] == 2 * made[1]
+    assert "precision" not in double.params()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "offset"),
+    [({"C": 1e9}, 0.0), ({"C": 1e6}, 100.0), ({"n_landmarks": 60, "evidence": "layers"}, 0.0), ({}, 1e30)],
+)
+def test_float32_is_refused_where_it_is_too_coarse(parameters: dict[str, Any], offset: float) -> None:
+    """Large weights of both signs cancel, and float32 keeps too few digits of what is left."""
+    X = rows_of(400, 1) * (1.0 if offset < 1e9 else offset) + offset
+    MultiLayerKRR(2, **parameters).fit(X)
+    with pytest.raises(ValueError, match=r"precision must be float64 .*; got float32"):
+        MultiLayerKRR(2, **parameters, precision="float32").fit(X)
+
+
+def test_float32_is_refused_for_numbers_beyond_it() -> None:
+    """In a model file, and a precision that nobody knows."""
+    arrays = one_point("output").arrays()
+    params = {"evidence": "output", "n_layers": 1}
+    with pytest.raises(ModelError, match="precision: must be one of float64, float32; got 'float16'"):
+        FrozenScorer.from_arrays(arrays, {**params, "precision": "float16"})
+    with pytest.raises(ModelError, match=r"band: must be a number in \[0, 0.001\]; got 2.0"):
+        FrozenScorer.from_arrays(arrays, {**params, "precision": "float32", "band": 2.0})
+    arrays["weights_1"] = np.full((1, 1), 1e40)
+    with pytest.raises(ModelError, match="precision: must be float64 for numbers beyond"):
+        FrozenScorer.from_arrays(arrays, {**params, "precision": "float32"})
