@@ -37,13 +37,14 @@ def command(
     from stream_occ.cli._common import write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
     from stream_occ.config import load_config
-    from stream_occ.engines import select
+    from stream_occ.engines import select, warm
     from stream_occ.wiring import ClientId, warn_of_placements
 
     settings = load_config(config)
     log_to_stderr(settings.log.level, settings.log.format)
     select(settings.engine)
     loaded = load_model(model or settings.model, key=settings.model_key)  # its self-test scores: nothing compiles later
+    warm()
     warn_of_placements(settings, loaded)
     stop = stop_on_signals()
     client_id = ClientId(settings)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Protocol
 
 from stream_occ.engines._members import Members, NumpyMembers, ratio_of
@@ -25,6 +27,7 @@ LEAST_JOINED = 5_000  # rows from which it does to find the neighbours of all ro
 
 log = logging.getLogger("stream_occ.engines")
 _selected = "auto"
+_warm: dict[str, ModuleType] = {}
 
 __all__ = [
     "ENGINES",
@@ -36,6 +39,8 @@ __all__ = [
     "open_rows",
     "ratio_of",
     "select",
+    "warm",
+    "warmed",
 ]
 
 
@@ -70,6 +75,20 @@ def select(name: str) -> None:
     if name == "compiled" and not has_numba():
         raise ConfigError("engine", "have numba for compiled", "none installed", "Run pip install 'stream_occ[fast]'")
     _selected = name
+    _warm.clear()
+
+
+def warm() -> None:
+    """Loads what else is compiled, features and decoding, where the compiled engine is meant; with `auto`, where a
+    search has begun to use it. Before a service's first message: later nothing is loaded."""
+    is_used = "stream_occ.engines.compiled" in sys.modules
+    if _load(is_used) is not None:
+        _warm.update({name: import_module(f"stream_occ.engines.{name}") for name in ("_features", "_json")})
+
+
+def warmed(name: str) -> Any:
+    """The compiled functions of `_features` or `_json`; None before `warm`, and where numpy is meant."""
+    return _warm.get(name)
 
 
 def open_members(members: Members) -> MembersSearch:
@@ -93,17 +112,21 @@ def nearest(Q: FloatArray, X: FloatArray, k: int, *, skip: IntArray | None = Non
 
 def _compiled(gains: bool, n_columns: int) -> Any:
     """The compiled engine, or None where another is meant, it would not gain, or it is not there."""
+    module = _load(gains)
+    return module if module is not None and module.handles(n_columns) else None
+
+
+def _load(gains: bool) -> Any:
     meant = os.environ.get(VARIABLE, "auto") if _selected == "auto" else _selected
     if meant == "numpy" or (meant == "auto" and not (gains and has_numba())):
         return None
     try:
-        module = import_module("stream_occ.engines.compiled")
+        return import_module("stream_occ.engines.compiled")
     except ImportError as error:
         if meant == "compiled":
             raise ConfigError("engine", "have a numba that works", str(error)[:200], "Use engine numpy") from error
         log.warning("numba is there and does not work, so numpy searches: %s", error)
         return None
-    return module if module.handles(n_columns) else None
 
 
 def has_numba() -> bool:

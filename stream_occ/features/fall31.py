@@ -55,7 +55,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from stream_occ.engines import warmed
 from stream_occ.features import _window_statistics as statistics
+from stream_occ.features._compiled import fill_fall31
 from stream_occ.features._window_statistics import CONSTANT_TOLERANCE
 from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.windowing import WindowsLike, as_batch
@@ -352,10 +354,14 @@ class Fall31:
             )
         features = np.empty((len(batch), len(NAMES)))
         chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))
+        kernels = warmed("_features")
         for start in range(0, len(batch), chunk):
             rows = slice(start, start + chunk)
-            signals = prepare(batch.signals[rows], batch.rate_hz, first_index=start)
-            features[rows] = np.concatenate([family.compute(signals) for family in FAMILIES], axis=1)
+            signals = batch.signals[rows]
+            if kernels is not None and fill_fall31(kernels, signals, batch.rate_hz, BANDS_HZ, features[rows]):
+                continue
+            prepared = prepare(signals, batch.rate_hz, first_index=start)
+            features[rows] = np.concatenate([family.compute(prepared) for family in FAMILIES], axis=1)
         return features
 
 

@@ -35,7 +35,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from stream_occ.engines import warmed
 from stream_occ.features import _window_statistics as statistics
+from stream_occ.features._compiled import fill_khan31r
 from stream_occ.features._window_statistics import CHANNELS, NORMS, Channels
 from stream_occ.samples import FloatArray
 from stream_occ.windowing import WindowsLike, as_batch
@@ -172,10 +174,14 @@ class Khan31r:
             )
         features = np.empty((len(batch), len(NAMES)))
         chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))
+        kernels = warmed("_features")
         work = statistics.workspace(min(chunk, len(batch)), batch.n_samples)
         for start in range(0, len(batch), chunk):
             rows = slice(start, start + chunk)
-            channels = statistics.prepare(batch.signals[rows], batch.rate_hz, work=work, first_index=start)
+            signals = batch.signals[rows]
+            if kernels is not None and fill_khan31r(kernels, signals, batch.rate_hz, features[rows]):
+                continue
+            channels = statistics.prepare(signals, batch.rate_hz, work=work, first_index=start)
             features[rows] = np.concatenate([family.compute(channels) for family in FAMILIES], axis=1)
         return features
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_occ import engines
 from stream_occ.features import load
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.plugins import plugin_names
@@ -16,6 +17,17 @@ from stream_occ.windowing import WindowBatch
 
 LENGTHS_S = (2.5, 5.0)
 G = 9.80665
+
+
+@pytest.fixture(autouse=True, params=["numpy", "compiled"], scope="module")
+def engine(request):
+    """Whatever a set promises it promises by compiled code too."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+    engines.select(request.param)
+    engines.warm()
+    yield request.param
+    engines.select("auto")
 
 
 @pytest.fixture(params=plugin_names("stream_occ.features"))
