@@ -24,7 +24,15 @@ _COMPACT = 1 / 16  # all queries are, where the median row lies nearer the centr
 
 UNDERFLOW = 1e-160  # squares of less vanish: so much more may a computed distance be off
 
-__all__ = ["UNDERFLOW", "CandidateFilter", "NearestRows", "nearest", "nearest_of_pairs", "pair_distances_squared"]
+__all__ = [
+    "UNDERFLOW",
+    "CandidateFilter",
+    "NearestRows",
+    "check_count",
+    "nearest",
+    "nearest_of_pairs",
+    "pair_distances_squared",
+]
 
 
 class CandidateFilter:
@@ -198,6 +206,13 @@ def nearest_of_pairs(
     return distances, row[first[:-1, None] + order]
 
 
+def check_count(k: int, n_rows: int, skip: IntArray | None) -> None:
+    """Raises ValueError unless k rows can be found, with skip one less than there are."""
+    available = n_rows if skip is None else n_rows - 1
+    if not 1 <= k <= available:
+        raise ValueError(f"k must be in 1..{available} for {n_rows} rows; got {k}")
+
+
 class NearestRows:
     """The rows X (N, d) that `nearest` looks among, for queries that come one batch after another."""
 
@@ -208,9 +223,7 @@ class NearestRows:
     def of(self, Q: FloatArray, k: int, *, skip: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """Distances and row numbers (n, k) of the rows nearest to each row of Q (n, d): see `nearest`."""
         n_queries = len(Q)
-        available = len(self._X) if skip is None else len(self._X) - 1
-        if not 1 <= k <= available:
-            raise ValueError(f"k must be in 1..{available} for {len(self._X)} rows; got {k}")
+        check_count(k, len(self._X), skip)
         distances, rows = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
         size = np.sqrt(np.einsum("ij,ij->i", Q, Q)) + self._largest_row
         delta = 4.0 * (self._X.shape[1] + 8) * 2.0**-53 * size + UNDERFLOW

@@ -118,6 +118,8 @@ def _compiled(gains: bool, n_columns: int) -> Any:
 
 def _load(gains: bool) -> Any:
     meant = os.environ.get(VARIABLE, "auto") if _selected == "auto" else _selected
+    if meant not in ENGINES:
+        raise ConfigError(VARIABLE, f"be one of {', '.join(ENGINES)}", repr(meant)[:60], "Correct or remove it")
     if meant == "numpy" or (meant == "auto" and not (gains and has_numba())):
         return None
     try:

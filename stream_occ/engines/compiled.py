@@ -25,9 +25,10 @@ import numpy as np
 
 from stream_occ.engines import _kernels as kernels
 from stream_occ.engines._kernels import HALF_ULP, MOST_COLUMNS, Trees
-from stream_occ.engines._members import Members
+from stream_occ.engines._members import Members, NumpyMembers
 from stream_occ.engines._planting import plant
 from stream_occ.engines._vectors import BOXED, LANES, LEAF
+from stream_occ.neighbors import check_count
 from stream_occ.samples import BoolArray, FloatArray, IntArray
 
 _SAMPLE = 4096  # rows that principal axes and units are found from
@@ -54,6 +55,7 @@ class CompiledRows:
 
     def of(self, Q: FloatArray, k: int, *, skip: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """As `neighbors.NearestRows.of`."""
+        check_count(k, len(self._X), skip)
         Q = _required(Q)
         is_join = skip is not None and len(Q) == len(self._X) and np.array_equal(skip, np.arange(len(Q)))
         order = self._order if is_join else np.arange(len(Q))  # neighbours one after another: their rows are at hand
@@ -190,3 +192,15 @@ def _axes(rows: FloatArray, matrix: FloatArray) -> tuple[FloatArray, float]:
     images /= scale
     _, axes = np.linalg.eigh(images.T @ images)
     return matrix.T @ axes[:, ::-1] / scale, scale
+
+
+def _check_order() -> None:
+    """Raises ImportError where this numpy sums in another order than ours, so that scores would differ in last bits."""
+    rng = np.random.default_rng(0)
+    X, Z, maps = rng.normal(size=(64, 31)), rng.normal(size=(8, 31)), rng.normal(size=(2, 23, 31))
+    members = Members(X, maps, np.ones((2, 64)), np.array([3, 2]), np.ones(2), np.zeros(2))
+    if not np.array_equal(CompiledMembers(members).ratios(Z)[0], NumpyMembers(members).ratios(Z)[0]):
+        raise ImportError("this numpy sums in an order that the compiled engine does not know")
+
+
+_check_order()

@@ -202,6 +202,42 @@ def test_an_unknown_engine_is_refused(name: str) -> None:
         engines.select(name)
 
 
+def test_the_variable_chooses_where_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds for `auto` alone, and a value that names no engine is refused."""
+    X = np.zeros((engines.LEAST_MEASURED, 2))
+    monkeypatch.setenv(engines.VARIABLE, "numpy")
+    assert type(open_rows(X)).__name__ == "NearestRows"
+    monkeypatch.setenv(engines.VARIABLE, "fast")
+    with pytest.raises(ConfigError, match="STREAM_OCC_ENGINE: must be one of"):
+        open_rows(X)
+    engines.select("numpy")
+    assert type(open_rows(X)).__name__ == "NearestRows"
+
+
+@pytest.mark.parametrize("engine", BOTH)
+@pytest.mark.parametrize(("k", "skip"), [(0, None), (4, None), (3, np.arange(3))])
+def test_impossible_k_is_refused(k: int, skip: np.ndarray | None, engine: str) -> None:
+    """k must leave enough rows."""
+    engines.select(engine)
+    with pytest.raises(ValueError, match=r"k must be in 1\.\."):
+        engines.nearest(np.zeros((3, 1)), np.zeros((3, 1)), k, skip=skip)
+
+
+@pytest.mark.skipif(not engines.has_numba(), reason="numba is missing")
+def test_nothing_is_compiled_after_the_import() -> None:
+    """Whatever arrays come, read-only, of other types or not in order: no function gets a second signature."""
+    from stream_occ.engines import _kernels, compiled
+
+    X = np.random.default_rng(0).normal(size=(100, 6))
+    X.flags.writeable = False
+    rows = compiled.CompiledRows(X)
+    expected = rows.of(np.ascontiguousarray(X[:5]), 2)[1]
+    for Q in (X[:5], X[:5].astype(np.float32), np.asfortranarray(X[:5]), np.repeat(X[:5], 2, axis=0)[::2]):
+        assert rows.of(Q, 2, skip=np.full(5, -1, dtype=np.int32))[1].tolist() == expected.tolist()
+    for function in (_kernels.nearest, _kernels.ratios, _kernels.votes):
+        assert len(function.signatures) == 1
+
+
 WITHOUT_NUMBA = """
 import sys, warnings
 warnings.simplefilter("error")
