@@ -33,6 +33,8 @@ MIN_RATE_HZ, MAX_RATE_HZ = 0.01, 10_000.0
 MAX_ABS_ACC_MS2 = 10_000.0
 MAX_ABS_GYR_RADS = 1_000.0
 
+_NO_SIGN = 2**63 - 1
+
 STAMP_SCALES = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S}
 
 REASONS: dict[str, str] = {
@@ -127,9 +129,9 @@ def resolve_unit(
 
     counts_per_unit: of the profile; a message that declares a unit holds no counts.
     """
-    names = ", ".join(known)
     if declared is None:
         if configured is None:
+            names = ", ".join(known)
             refuse(
                 device_id,
                 "units_unknown",
@@ -139,9 +141,8 @@ def resolve_unit(
             )
         return known[configured] / (counts_per_unit or 1.0)
     if not isinstance(declared, str) or declared not in known:
-        refuse(
-            device_id, "unit_unsupported", f"have units.{sensor} be one of {names}", declared, "Convert or rename it"
-        )
+        expected = f"have units.{sensor} be one of {', '.join(known)}"
+        refuse(device_id, "unit_unsupported", expected, declared, "Convert or rename it")
     if configured is not None and (configured != declared or counts_per_unit is not None):
         refuse(
             device_id,
@@ -159,6 +160,9 @@ def whole_ns(values: Iterable[Any], unit: str, device_id: str) -> IntArray:
     ns and us must be integers; ms and s may be decimals (Decimal), exact to the nanosecond.
     """
     scale = STAMP_SCALES[unit]
+    are_plain = isinstance(values, list) and set(map(type, values)) == {int}
+    if are_plain and min(values) >= 0 and max(values) * scale < MAX_STAMP_NS:
+        return np.array(values, dtype=np.int64) * scale
     stamps = []
     for value in values:
         if type(value) is int:
@@ -224,11 +228,12 @@ def number_rows(rows: object, sensor: str, n: int, device_id: str) -> FloatArray
     """Rows of three JSON numbers as float64 (n, 3); refuses texts, truth values, null and wrong shapes by name."""
     if not isinstance(rows, list) or len(rows) != n or set(map(type, rows)) != {list} or set(map(len, rows)) != {3}:
         _refuse_rows(rows, sensor, n, device_id)
-    if not set(map(type, chain.from_iterable(rows))) <= _NUMBER_TYPES:
-        bad = next(value for value in chain.from_iterable(rows) if type(value) not in _NUMBER_TYPES)
+    values = [*chain.from_iterable(rows)]
+    if not set(map(type, values)) <= _NUMBER_TYPES:
+        bad = next(value for value in values if type(value) not in _NUMBER_TYPES)
         refuse(device_id, "not_a_number", f"have numbers in {sensor}", bad, "Send plain JSON numbers")
     try:
-        return np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=3 * n).reshape(n, 3)
+        return np.array(values, dtype=np.float64).reshape(n, 3)
     except OverflowError:
         refuse(device_id, "value_out_of_range", f"have {sensor} in the range of a sensor", "a huge integer", "Check it")
 
@@ -273,9 +278,9 @@ def to_block(
     number: tuple[int | str, int] | None = None,
 ) -> SampleBlock:
     """The block in SI units and our axes; refuses non-finite and impossible values, and a device without gravity."""
-    acc_block = to_sensor_block(device_id, profile, "acc", t_ns, acc, declared_units[0])
-    gyr_block = to_sensor_block(device_id, profile, "gyr", t_ns, gyr, declared_units[1])
-    return SampleBlock(device_id, t_ns, acc_block.values, gyr_block.values, number)
+    acc_ms2 = _in_si(device_id, profile, "acc", acc, declared_units[0])
+    gyr_rads = _in_si(device_id, profile, "gyr", gyr, declared_units[1])
+    return SampleBlock(device_id, t_ns, acc_ms2, gyr_rads, number)
 
 
 def refuse_without_gravity(device_id: str, got: str) -> NoReturn:
@@ -293,24 +298,37 @@ def to_sensor_block(
     device_id: str, profile: DeviceProfile, sensor: Sensor, t_ns: IntArray, values: FloatArray, declared_unit: object
 ) -> SensorBlock:
     """One sensor's samples, checked and turned as those of `to_block`; linear and gravity have the unit of acc."""
+    return SensorBlock(device_id, sensor, t_ns, _in_si(device_id, profile, sensor, values, declared_unit))
+
+
+def _in_si(
+    device_id: str, profile: DeviceProfile, sensor: Sensor, values: FloatArray, declared_unit: object
+) -> FloatArray:
+    """One sensor's values, turned and checked."""
+    values = in_our_axes(values, unit_factor(sensor, profile, declared_unit, device_id), profile.axes)
+    if sensor == "gyr":
+        check_values(values, "gyr", MAX_ABS_GYR_RADS, "rad/s", device_id)
+    else:
+        check_values(values, "acc", MAX_ABS_ACC_MS2, "m/s2", device_id)
+    return values
+
+
+def unit_factor(sensor: Sensor, profile: DeviceProfile, declared_unit: object, device_id: str) -> float:
+    """Factor to SI, the sign of accelerations in it, as `resolve_unit`; refuses a device without gravity."""
     if sensor == "gyr":
         counts = profile.gyr_counts_per_unit
-        factor = resolve_unit("gyr", declared_unit, profile.gyr_unit, GYR_UNITS, device_id, counts_per_unit=counts)
-        bound, unit = MAX_ABS_GYR_RADS, "rad/s"
-    else:
-        if sensor == "acc" and profile.gravity == "excluded":
-            refuse_without_gravity(device_id, "a profile that says gravity: excluded")
-        counts = profile.acc_counts_per_unit
-        factor = resolve_unit("acc", declared_unit, profile.acc_unit, ACC_UNITS, device_id, counts_per_unit=counts)
-        factor *= profile.acc_sign or 1
-        bound, unit = MAX_ABS_ACC_MS2, "m/s2"
-    values = _in_our_axes(values, factor, profile.axes)
-    check_values(values, "gyr" if sensor == "gyr" else "acc", bound, unit, device_id)
-    return SensorBlock(device_id, sensor, t_ns, values)
+        return resolve_unit("gyr", declared_unit, profile.gyr_unit, GYR_UNITS, device_id, counts_per_unit=counts)
+    if sensor == "acc" and profile.gravity == "excluded":
+        refuse_without_gravity(device_id, "a profile that says gravity: excluded")
+    counts = profile.acc_counts_per_unit
+    factor = resolve_unit("acc", declared_unit, profile.acc_unit, ACC_UNITS, device_id, counts_per_unit=counts)
+    return factor * (profile.acc_sign or 1)
 
 
-def _in_our_axes(values: FloatArray, factor: float, axes: tuple[str, str, str]) -> FloatArray:
+def in_our_axes(values: FloatArray, factor: float, axes: tuple[str, str, str]) -> FloatArray:
     """values[:, columns] * signs * factor; values as they are, to the bit, where there is nothing to do."""
+    if axes == ("x", "y", "z") and factor == 1.0:
+        return values
     with np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN, also a signalling one, are refused by name
         if axes != ("x", "y", "z"):
             columns, signs = check_axes(axes)
@@ -320,8 +338,8 @@ def _in_our_axes(values: FloatArray, factor: float, axes: tuple[str, str, str]) 
 
 def check_values(values: FloatArray, sensor: str, bound: float, unit: str, device_id: str) -> None:
     """Refuses NaN, infinity and what exceeds the bound."""
-    with np.errstate(invalid="ignore"):
-        largest = np.abs(values).max()  # NaN wins over every number
+    # Without their sign floats are in the order of their bits, NaN behind infinity; and integers warn of nothing.
+    largest = (values.view(np.int64) & _NO_SIGN).max().view(np.float64)
     if largest <= bound:
         return
     if not np.isfinite(largest):
