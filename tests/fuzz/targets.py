@@ -22,10 +22,10 @@ from stream_occ.codecs import REASONS, codec_names, load_codec
 from stream_occ.codecs.compact import CRC
 from stream_occ.config import check_config
 from stream_occ.datasets import load_table, open_dataset
+from stream_occ.deliveries import NUMBERED_SAVE_S
 from stream_occ.errors import ConfigError, DataError, ModelError, PayloadError
 from stream_occ.messages import COMMAND_REASONS, SERVICE_REASONS
 from stream_occ.samples import DeviceProfile
-from stream_occ.service import NUMBERED_SAVE_S
 from stream_occ.showing import read_alert, read_waveform
 from stream_occ.training.config import load_training_config
 from tests.fake_model import SELF_TEST_SCORES, SELF_TEST_X, register

@@ -9,8 +9,8 @@ import pytest
 
 import stream_occ.outbox
 import stream_occ.reporting
+from stream_occ.deliveries import NUMBERED_SAVE_S
 from stream_occ.samples import SampleBlock
-from stream_occ.service import NUMBERED_SAVE_S
 from tests.unit.service_bench import JSON, Bench
 
 HALF = "\ud800"
