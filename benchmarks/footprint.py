@@ -15,6 +15,7 @@ Pages of a mapped file are memory that the system takes back where it is short: 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import re
@@ -135,12 +136,12 @@ def serve(config: Path, notes: Path) -> None:
         for module in modules:
             import_module(module)
         note(name)
-    from stream_occ import artifacts, running
+    from stream_occ import artifacts
     from stream_occ import config as configuration
     from stream_occ.cli.detect import command
     from stream_occ.pipeline import Pipeline
 
-    load_config, load_model, ready = configuration.load_config, artifacts.load_model, running._ready_line
+    load_config, load_model, freeze = configuration.load_config, artifacts.load_model, gc.freeze
     step, decided = Pipeline.step, threading.Event()
 
     def loading(path: Path) -> Any:
@@ -153,18 +154,18 @@ def serve(config: Path, notes: Path) -> None:
         note("model: mapped, verified, its own arrays derived")
         return model
 
-    def readying(*arguments: Any) -> str:
-        note("store, queue, threads, connected")
-        return ready(*arguments)
+    def freezing() -> None:
+        note("state file, service; memory given back")
+        freeze()
 
     def stepping(*arguments: Any, **options: Any) -> Any:
         result = step(*arguments, **options)
         if result[1] and not decided.is_set():
             decided.set()
-            note("first device, first decision")
+            note("threads, connection, first device, first decision")
         return result
 
-    configuration.load_config, artifacts.load_model, running._ready_line = loading, opening, readying
+    configuration.load_config, artifacts.load_model, gc.freeze = loading, opening, freezing
     Pipeline.step = stepping  # type: ignore[method-assign]
     command(config)
     note("the device's next windows")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
+import mmap
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_occ.config import Config
@@ -87,7 +89,7 @@ def _run(
         on_message=deliver,
         subscriptions=[
             *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),
-            Subscription(topics.commands_filter),
+            Subscription(topics.commands_filter, keeps_retain=True),
         ],
         birth=Birth(topics.bridge_status),
         on_ready=subscribed,
@@ -104,6 +106,7 @@ def _run(
     server = None if monitor is None else _health_server(config, model, keeper, watchdog, monitor, stop)
     gc.collect()
     _trim()
+    _unmap_code("llvmlite")  # 50 MB: the compiled engine is made, and its compiler will not run again
     gc.freeze()  # or each full collection would go through all that was imported, and hold a slice up for 40 ms
     for each in links:
         each.start()
@@ -137,6 +140,18 @@ def _trim() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
     if trim is not None:
         trim(0)
+
+
+def _unmap_code(library: str) -> None:
+    """Makes a library's code no part of our memory until it runs again: its pages, never written to, are the file's."""
+    try:
+        mappings = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for span, flags in (line.split()[:2] for line in mappings if library in line):
+        if flags == "r-xp":
+            start, stop = (int(address, 16) for address in span.split("-"))
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), mmap.MADV_DONTNEED)
 
 
 def _scored_within_s(config: Config, model: Model) -> float:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -83,7 +85,9 @@ def warm() -> None:
     search has begun to use it. Before a service's first message: later nothing is loaded."""
     is_used = "stream_occ.engines.compiled" in sys.modules
     if _load(is_used) is not None:
-        _warm.update({name: import_module(f"stream_occ.engines.{name}") for name in ("_features", "_json")})
+        with _without_scipy():
+            _warm.update({name: import_module(f"stream_occ.engines.{name}") for name in ("_features", "_json")})
+        _drop_bitcode()
 
 
 def warmed(name: str) -> Any:
@@ -123,12 +127,35 @@ def _load(gains: bool) -> Any:
     if meant == "numpy" or (meant == "auto" and not (gains and has_numba())):
         return None
     try:
-        return import_module("stream_occ.engines.compiled")
+        with _without_scipy():
+            return import_module("stream_occ.engines.compiled")
     except ImportError as error:
         if meant == "compiled":
             raise ConfigError("engine", "have a numba that works", str(error)[:200], "Use engine numpy") from error
         log.warning("numba is there and does not work, so numpy searches: %s", error)
         return None
+
+
+def _drop_bitcode() -> None:
+    """Lets go of what numba keeps of each kernel to link others with, 12 MB in all: there will be none."""
+    for module in [module for name, module in sys.modules.items() if name.startswith("stream_occ.engines.")]:
+        for kernel in vars(module).values():
+            for made in getattr(kernel, "overloads", {}).values():
+                if hasattr(made.library, "_shared_module"):  # as of numba 0.57 to 0.68
+                    made.library._shared_module = None
+
+
+@contextmanager
+def _without_scipy() -> Iterator[None]:
+    """numba imports scipy for a BLAS that nothing here calls: 15 MB, which a process that has none of it is spared."""
+    if "scipy" in sys.modules:
+        yield
+        return
+    sys.modules["scipy"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["scipy"]
 
 
 def has_numba() -> bool:
