@@ -29,6 +29,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Outcome, Received, Token
@@ -302,7 +303,11 @@ class MqttLink:
         if self._birth is not None:
             self.publish(self._birth.topic, self._birth.online, qos=1, is_retained=True)
         if self._subscriptions:  # always: a broker may have lost the session, whatever it says
-            wanted = [(entry.topic_filter, entry.qos) for entry in self._subscriptions]
+            is_v5 = self._options.protocol == "5"
+            wanted = [
+                (entry.topic_filter, SubscribeOptions(entry.qos, False, entry.keeps_retain) if is_v5 else entry.qos)
+                for entry in self._subscriptions
+            ]
             _, self._subscribe_mid = client.subscribe(wanted)
         elif self._on_ready is not None:
             self._on_ready()

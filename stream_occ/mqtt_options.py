@@ -46,10 +46,14 @@ class MqttOptions:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A topic filter and the QoS to ask for."""
+    """A topic filter and the QoS to ask for.
+
+    keeps_retain: a message that was sent to be retained says so also to us who heard it at once; only by MQTT 5.
+    """
 
     topic_filter: str
     qos: int = 1
+    keeps_retain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,6 +177,28 @@ def test_ask_10_nothing_retained_is_a_command_or_an_event(broker: Broker, model_
             assert watcher.json(STATE)["state"] == "pending"
 
 
+def test_ask_10_a_retained_command_is_refused_also_while_the_service_hears_it_live(
+    broker: Broker, model_file: Path, tmp_path: Path
+) -> None:
+    """Sent to be retained while `detect` is connected, an act and a receipt are refused; the same act unretained is
+    obeyed."""
+    events = {"k": 2, "n": 3, "check": False, "countdown_s": 600.0}
+    with Watcher(broker.port) as watcher, Detector(tmp_path, broker.port, model_file, events=events, receivers=["a"]):
+        t0_ns = time.time_ns() - 5 * 10**9
+        send_walk(watcher, 3, t0_ns=t0_ns)
+        watcher.send(TOPIC, payload(tumbling("w1", 100, t0_ns=t0_ns, first=150)))
+        told = wait_until(lambda: watcher.json("stream_occ/w1/alert"), "an alert")
+        receipt = {"receiver": "a", "alert_id": told["alert_id"], "seq": told["seq"]}
+        watcher.send("stream_occ/w1/set/cancel", b"PRESS", retain=True)
+        watcher.send("stream_occ/w1/set/received", json.dumps(receipt).encode(), retain=True)
+        wait_until(lambda: watcher.json(COUNTERS).get("refused", {}).get("retained") == 2, "two refusals")
+        assert watcher.json(STATE)["state"] == "pending"
+        watcher.send("stream_occ/w1/set/cancel", b"PRESS")
+        wait_until(lambda: watcher.json(STATE)["state"] != "pending", "the cancellation")
+        events_told = [event["event_type"] for event in watcher.contents("stream_occ/w1/event")]
+        assert "cancelled" in events_told
+
+
 def test_ask_11_availability_is_true_again_after_each_restart(broker: Broker, model_file: Path, tmp_path: Path) -> None:
     """A broker that forgot all hears it anew; a receiver that restarts finds it retained; a kill leaves `offline`."""
     topics = ("stream_occ/status", "stream_occ/bridge/edge/status", "stream_occ/w1/availability")
