@@ -22,18 +22,23 @@ PARTS = Path(__file__).resolve().parent
 KEEPALIVE_S = 5
 NOTICED_S = 4 * KEEPALIVE_S  # the client gives a link up after two
 NAMED_S = 15.0
+FILLED_S = 60.0
 JUMP_S = 3600
 DROPPED = "$SYS/broker/publish/messages/dropped"
 
 
 @dataclass
 class Stage:
-    """The processes, what stands between them, and what was done to them; detector is set once it runs."""
+    """The processes, what stands between them, and what was done to them; detector is set once it runs.
+
+    has_small_queue: the broker's queue fills while somebody is away for seconds.
+    """
 
     folder: Path
     broker: Broker
     proxy: Proxy
     disk: Disk
+    has_small_queue: bool = False
     detector: Detector = field(init=False)
     children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -136,13 +141,17 @@ def slow_broker(stage: Stage, rng: random.Random) -> None:
 
 
 def full_broker(stage: Stage, rng: random.Random) -> None:
-    """Detector or receiver is away for longer than the broker's queue lasts."""
-    name = rng.choice(["detector", "detector", "receiver"])
+    """The detector, and now and then the receiver with it, is away for longer than the broker's queue lasts."""
+    names = ["detector", "receiver"] if rng.random() < 0.3 else ["detector"]
     with stage.watch(DROPPED) as watcher:
         n_dropped = _number(watcher.last, stage)
-        stage.kill(name)
+        for name in names:
+            stage.kill(name)
         time.sleep(rng.uniform(2.0, 5.0))
-        stage.start(name)
+        if stage.has_small_queue:
+            stage.within("unfilled_brokers", lambda: _number(watcher.last, stage) > n_dropped, FILLED_S)
+        for name in names:
+            stage.start(name)
         time.sleep(3.0)
         stage.counts["messages_the_broker_dropped"] += _number(watcher.last, stage) - n_dropped
 
