@@ -2,7 +2,8 @@
 
 Prints JSON: CPU milliseconds a window of one thread, and the median over paired runs of each way's time over that of
 the compiled engine, for normal, borderline and fall windows, one at a time and 256 at once; `by_rows`: over numbers of
-training windows. `--data mobifall.zip` takes recorded windows, `--rows 100000 --intrinsic 10` other synthetic ones.
+training windows; `scoring`: the engines where every member's ratio is wanted. `--data mobifall.zip` takes recorded
+windows, `--rows 100000 --intrinsic 10` other synthetic ones.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from stream_occ.bench.ocnn import by_rows, deciding
+from stream_occ.bench.ocnn import by_rows, deciding, scoring
 from stream_occ.bench.rows import recorded_rows, synthetic_rows
 
 
@@ -37,7 +38,11 @@ def main() -> None:
     else:
         rows = recorded_rows(arguments.dataset, arguments.data, arguments.rows)
     options = {"n_members": arguments.members, "rounds": arguments.rounds}
-    result = deciding(rows, **options) | {"n_cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 1)}
+    result = (
+        {"scoring": scoring(rows, **options)}
+        | deciding(rows, **options)
+        | {"n_cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 1)}
+    )
     if arguments.data is None:
         sizes = [size for size in (1_000, 5_000, 26_660, 100_000) if size <= arguments.rows]
         result["by_rows"] = by_rows(synthetic, sizes, **options)

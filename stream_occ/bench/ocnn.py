@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ CALLS = 5  # windows in a row of one way
 Decide = Callable[[FloatArray], BoolArray]
 Query = Callable[[FloatArray, int], tuple[FloatArray, IntArray]]
 
-__all__ = ["by_rows", "deciding", "fitted"]
+__all__ = ["by_rows", "deciding", "fitted", "scoring"]
 
 
 def fitted(rows: Rows, n_members: int) -> RandomProjectionEnsemble:
@@ -132,6 +133,30 @@ def deciding(rows: Rows, *, n_members: int = 25, rounds: int = 15) -> dict[str, 
         "timed": timed,
         "equal_decisions": {name: float(np.mean(way(checked) == expected)) for name, way in ways.items()},
     }
+
+
+def scoring(rows: Rows, *, n_members: int = 25, rounds: int = 15) -> dict[str, Any]:
+    """Milliseconds a window of one thread by each engine where ratios are wanted, and no vote can be cut short."""
+    arrays = fitted(rows, n_members).to_scorer().arrays()
+    searches = {}
+    for name in ("numpy", "compiled") if engines.has_numba() else ("numpy",):
+        engines.select(name)
+        searches[name] = engines.open_members(engines.Members(**arrays))
+    engines.select("auto")
+    timed: list[dict[str, Any]] = []
+    for kind, Z in (("normal", rows.normal), ("fall", rows.fall)):
+        for batch, calls in ((1, CALLS), (BATCH, 0)):
+
+            def task(number: int, name: str, Z: FloatArray = Z, batch: int = batch) -> object:
+                first = number * batch % (len(Z) - batch + 1)
+                return searches[name].ratios(Z[first : first + batch])
+
+            tasks = {name: partial(task, name=name) for name in searches}
+            ways = in_turns(tasks, rounds, reference=[*searches][-1], calls=calls)
+            timed.append(
+                {"windows": kind, "batch": batch, "ms": {name: way["ms"] / batch for name, way in ways.items()}}
+            )
+    return {"n_rows": len(rows.train), "n_members": n_members, "timed": timed}
 
 
 def by_rows(

@@ -3,7 +3,7 @@
 import pytest
 
 from stream_occ import engines
-from stream_occ.bench.ocnn import by_rows, deciding
+from stream_occ.bench.ocnn import by_rows, deciding, scoring
 from stream_occ.bench.rows import synthetic_rows
 from stream_occ.bench.timing import in_turns
 from stream_occ.bench.training import self_join, sweep, tuning
@@ -26,6 +26,7 @@ def test_costs_are_compared_over_numbers_of_rows() -> None:
     """Both engines, at each size."""
     found = by_rows(synthetic_rows, (100, 300), n_members=2, rounds=1)
     assert set(found["ms"]) == {"100", "300"}
+    assert len(scoring(synthetic_rows(100), n_members=1, rounds=1)["timed"]) == 4
     assert set(found["cost_ratio"]) == {"numpy", *(["compiled"] if engines.has_numba() else [])}
 
 
