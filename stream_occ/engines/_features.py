@@ -111,18 +111,30 @@ def _std(x, first, n, scratch):
 
 @njit(error_model="numpy", fastmath={"nnan", "nsz"})
 def _highest(x, n):
-    top = x[0]
-    for j in range(1, n):
-        top = x[j] if x[j] > top else top
-    return top
+    a = b = c = d = x[0]  # four at once: each waits for the one before it
+    even = n - n % 4
+    for j in range(0, even, 4):
+        a = x[j] if x[j] > a else a
+        b = x[j + 1] if x[j + 1] > b else b
+        c = x[j + 2] if x[j + 2] > c else c
+        d = x[j + 3] if x[j + 3] > d else d
+    for j in range(even, n):
+        a = x[j] if x[j] > a else a
+    return max(max(a, b), max(c, d))
 
 
 @njit(error_model="numpy", fastmath={"nnan", "nsz"})
 def _lowest(x, n):
-    low = x[0]
-    for j in range(1, n):
-        low = x[j] if x[j] < low else low
-    return low
+    a = b = c = d = x[0]
+    even = n - n % 4
+    for j in range(0, even, 4):
+        a = x[j] if x[j] < a else a
+        b = x[j + 1] if x[j + 1] < b else b
+        c = x[j + 2] if x[j + 2] < c else c
+        d = x[j + 3] if x[j + 3] < d else d
+    for j in range(even, n):
+        a = x[j] if x[j] < a else a
+    return min(min(a, b), min(c, d))
 
 
 @njit(error_model="numpy")
@@ -450,8 +462,10 @@ def fill_khan31r(signals, rate_hz, norms, ordered, spectrum, X, terms, shares):
         x = X[i]
         for k in range(2):
             for axis in range(3):
-                rows[4 * k + axis] = signals[i, 3 * k + axis]
-            rows[4 * k + 3] = norms[i, k]
+                for j in range(m):
+                    rows[4 * k + axis, j] = signals[i, 3 * k + axis, j]
+            for j in range(m):
+                rows[4 * k + 3, j] = norms[i, k, j]
         for c in range(8):
             low, high = _lowest(rows[c], m), _highest(rows[c], m)
             is_constant[c] = high - low <= CONSTANT_TOLERANCE * max(high, -low)

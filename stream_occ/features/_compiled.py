@@ -63,6 +63,8 @@ def fill_fall31(
     a, _, centred, tapered = parts
     if not kernels.prepare_fall31(signals, plan.taper, *parts):
         return False
+    ordered = a.copy()
+    ordered.sort(axis=-1)
     padded = np.fft.rfft(centred, 2 * m, axis=-1)
     power = np.empty(padded.shape)
     kernels.square(padded, power)
@@ -71,7 +73,7 @@ def fill_fall31(
     far, near = np.empty((2, n, 1 + plan.n_angles))
     kernels.fill_fall31(
         *(signals, rate_hz, plan.lags, plan.edges, parts),
-        *(np.sort(a, axis=-1), np.fft.rfft(tapered, axis=-1), np.fft.irfft(power, 2 * m, axis=-1)),
+        *(ordered, np.fft.rfft(tapered, axis=-1), np.fft.irfft(power, 2 * m, axis=-1)),
         *(X, sizes, shares, far, near),
     )
     kernels.finish_fall31(_LOGARITHMS, np.log(sizes), shares, plan.log_bins, np.arctan2(far, near), X)
@@ -87,7 +89,8 @@ def fill_khan31r(kernels: Any, signals: FloatArray, rate_hz: float, X: FloatArra
     if not kernels.prepare_khan31r(signals, norms, centred):
         return False
     terms, shares = np.empty((2, n, 2, m // 2))
-    ordered, spectrum = np.sort(norms, axis=-1), np.fft.rfft(centred, axis=-1)
+    ordered, spectrum = norms.copy(), np.fft.rfft(centred, axis=-1)
+    ordered.sort(axis=-1)
     kernels.fill_khan31r(signals, rate_hz, norms, ordered, spectrum, X, terms, shares)
     kernels.finish_khan31r(np.log(terms), shares, np.log(m // 2), X)
     return True

@@ -175,12 +175,14 @@ class Khan31r:
         features = np.empty((len(batch), len(NAMES)))
         chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))
         kernels = warmed("_features")
-        work = statistics.workspace(min(chunk, len(batch)), batch.n_samples)
+        work: FloatArray | None = None
         for start in range(0, len(batch), chunk):
             rows = slice(start, start + chunk)
             signals = batch.signals[rows]
             if kernels is not None and fill_khan31r(kernels, signals, batch.rate_hz, features[rows]):
                 continue
+            if work is None:
+                work = statistics.workspace(min(chunk, len(batch)), batch.n_samples)
             channels = statistics.prepare(signals, batch.rate_hz, work=work, first_index=start)
             features[rows] = np.concatenate([family.compute(channels) for family in FAMILIES], axis=1)
         return features
