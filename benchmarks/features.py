@@ -1,7 +1,9 @@
-"""Time of the feature sets and the filter, beside naive and scipy code in the same run: python benchmarks/features.py
+"""Time of features, JSON and the filter, by numpy and compiled, beside naive code: python benchmarks/features.py
 
-Prints JSON: microseconds a window of 250 samples x 6 (5 s at 50 Hz) alone and in batches, medians over rounds in
-which ours and the naive loop take turns; and microseconds a block for the stream's low-pass beside scipy.signal.
+Prints JSON: microseconds a window of 250 samples x 6 (5 s at 50 Hz) alone and in batches, by each engine, medians over
+rounds in which ours and the naive loop take turns; microseconds a message of 50 samples to a block, checked and in SI
+units, beside json with numpy, which checks nothing; and microseconds a block for the stream's low-pass beside
+scipy.signal. `times_naive`, `times_json_numpy`: medians over rounds of one time over the other.
 All is CPU time of the one thread: on an idle machine that is wall-clock time, on a shared one it leaves out the wait
 for a core (a busy sibling core still shows).
 """
@@ -15,6 +17,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -23,15 +26,18 @@ import numpy as np
 import scipy
 from scipy import signal, stats
 
-from stream_occ.features import fall31
-from stream_occ.features.khan31r import FEATURE_SET
+from stream_occ import engines
+from stream_occ.codecs import load_codec
+from stream_occ.features import load
 from stream_occ.filtering import butter1_lowpass_sos, sos_filter, sos_initial_state
-from stream_occ.samples import FloatArray
+from stream_occ.samples import DeviceProfile, FloatArray
 from stream_occ.windowing import WindowBatch
 
 RATE_HZ = 50.0
 N_SAMPLES = 250
 BATCHES = (1, 128, 4096)
+ENGINES = ("numpy", "compiled") if engines.has_numba() else ("numpy",)
+N_MESSAGE = 50
 FILTER_BLOCKS = (5, 25, 50, 15_000)  # messages, and 5 min at 50 Hz
 N_NAIVE = 32  # windows in a naive round: its time a window does not depend on how many there are
 
@@ -80,11 +86,21 @@ def microseconds(call: Callable[[], object], least_s: float = 0.05) -> float:
     return 1e6 * elapsed / n
 
 
-def side_by_side(calls: dict[str, Callable[[], object]], n_rounds: int) -> dict[str, float]:
-    """Median microseconds of each call over rounds in which they take turns, so that a busy machine slows all alike."""
-    for call in calls.values():
+def rounds_of(calls: dict[str, tuple[str, Callable[[], object]]], n_rounds: int) -> list[dict[str, float]]:
+    """Microseconds of calls, each by an engine, in rounds in which they take turns: a busy machine slows all alike."""
+
+    def timed(engine: str, call: Callable[[], object]) -> float:
+        engines.select(engine)
+        engines.warm()
         call()
-    rounds = [{name: microseconds(call) for name, call in calls.items()} for _ in range(n_rounds)]
+        return microseconds(call)
+
+    return [{name: timed(*call) for name, call in calls.items()} for _ in range(n_rounds)]
+
+
+def side_by_side(calls: dict[str, Callable[[], object]], n_rounds: int) -> dict[str, float]:
+    """Medians of `rounds_of`, by numpy."""
+    rounds = rounds_of({name: ("numpy", call) for name, call in calls.items()}, n_rounds)
     return {name: statistics.median(times[name] for times in rounds) for name in calls}
 
 
@@ -96,28 +112,52 @@ def bench_features(n_rounds: int, seed: int) -> dict[str, object]:
     def batch(n: int) -> WindowBatch:
         return WindowBatch(("dev",) * n, np.zeros(n, dtype=np.int64), RATE_HZ, signals[:n])
 
-    def extract(n: int) -> FloatArray:
-        return FEATURE_SET.extract(batch(n))
-
     def naive() -> FloatArray:
         return np.array([naive_features(window) for window in signals[:N_NAIVE]])
 
-    calls: dict[str, Callable[[], object]] = {str(n): lambda n=n: extract(n) for n in BATCHES}  # type: ignore[misc]
-    calls |= {f"fall31/{n}": lambda n=n: fall31.FEATURE_SET.extract(batch(n)) for n in BATCHES}  # type: ignore[misc]
-    times = side_by_side(calls | {"naive": naive}, n_rounds)
-    of_fall31 = [{"batch": n, "us_per_window": times.pop(f"fall31/{n}") / n} for n in BATCHES]
-    naive_us = times.pop("naive") / N_NAIVE
-    rows = [
-        {"batch": int(n), "us_per_window": us / int(n), "times_naive": naive_us / (us / int(n))}
-        for n, us in times.items()
-    ]
-    difference = float(np.max(np.abs(extract(N_NAIVE) / naive() - 1)))
-    return {
-        "naive_us_per_window": naive_us,
-        "ours": rows,
-        "fall31": of_fall31,
-        "largest_relative_difference": difference,
-    }
+    ours = [(name, engine, n) for name in ("khan31r", "fall31") for engine in ENGINES for n in BATCHES]
+    calls = {str(key): (key[1], partial(load(key[0]).extract, batch(key[2]))) for key in ours}
+    rounds = rounds_of({**calls, "naive": ("numpy", naive)}, n_rounds)
+    rows = []
+    for key in ours:
+        us = statistics.median(times[str(key)] for times in rounds) / key[2]
+        times = statistics.median(times["naive"] / times[str(key)] for times in rounds) / N_NAIVE * key[2]
+        rows.append({"set": key[0], "engine": key[1], "batch": key[2], "us_per_window": us})
+        if key[0] == "khan31r":
+            rows[-1]["times_naive"] = times
+    difference = float(np.max(np.abs(load("khan31r").extract(batch(N_NAIVE)) / naive() - 1)))
+    naive_us = statistics.median(times["naive"] for times in rounds) / N_NAIVE
+    return {"naive_us_per_window": naive_us, "ours": rows, "largest_relative_difference": difference}
+
+
+def bench_decoding(n_rounds: int, seed: int) -> list[dict[str, object]]:
+    """Microseconds a JSON message of 50 samples, with numbers of all digits and of as many as a sensor gives."""
+    rng = np.random.default_rng(seed)
+    decode, profile = load_codec("json").decode, DeviceProfile()
+    found: list[dict[str, object]] = []
+    for decimals in (17, 3):
+        acc, gyr = (rng.normal(size=(N_MESSAGE, 3)).round(decimals).tolist() for _ in range(2))
+        stamps = [1_700_000_000_000_000_000 + 20_000_000 * i for i in range(N_MESSAGE)]
+        units = {"acc": "m/s2", "gyr": "rad/s"}
+        payload = json.dumps({"t_ns": stamps, "acc": acc, "gyr": gyr, "units": units}).encode()
+
+        def naive(payload: bytes = payload) -> object:
+            message = json.loads(payload)
+            t_ns = np.array(message["t_ns"], dtype=np.int64)
+            return t_ns, np.array(message["acc"], dtype=np.float64), np.array(message["gyr"], dtype=np.float64)
+
+        ours = partial(decode, payload, device_id="dev", profile=profile)
+        calls = {engine: (engine, ours) for engine in ENGINES}
+        rounds = rounds_of({**calls, "json_numpy": ("numpy", naive)}, n_rounds)
+        found.append(
+            {
+                "bytes": len(payload),
+                "json_numpy_us": statistics.median(times["json_numpy"] for times in rounds),
+                "us": {e: statistics.median(times[e] for times in rounds) for e in ENGINES},
+                "times_json_numpy": {e: statistics.median(t["json_numpy"] / t[e] for t in rounds) for e in ENGINES},
+            }
+        )
+    return found
 
 
 def bench_filter(n_rounds: int, seed: int) -> list[dict[str, float]]:
@@ -151,7 +191,9 @@ def main() -> None:
         "threads": int(os.environ["OPENBLAS_NUM_THREADS"]),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
+        "load_1min": round(os.getloadavg()[0], 1),
         "features": bench_features(options.rounds, options.seed),
+        "decoding": bench_decoding(options.rounds, options.seed),
         "filter": bench_filter(options.rounds, options.seed),
     }
     text = json.dumps(report, indent=2)
