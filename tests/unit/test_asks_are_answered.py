@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 NUMBERS = [f"{number:02d}" for number in range(1, 49)]
@@ -40,3 +45,20 @@ def test_each_number_has_a_test_and_a_row() -> None:
     assert sorted(found) == NUMBERS
     for cells in table:
         assert set(re.findall(r"`(\w+)`", cells[-1])) == found[cells[0].zfill(2)], cells[0]
+
+
+@pytest.mark.parametrize(("ci", "code"), [({"CI": "true"}, 1), ({}, 0)])
+def test_such_a_test_that_is_skipped_fails_in_ci(tmp_path: Path, ci: dict[str, str], code: int) -> None:
+    """Also by a fixture; elsewhere a broker may be missing."""
+    path = tmp_path / "test_made_up.py"
+    path.write_text(
+        "import pytest\n@pytest.fixture\ndef broker():\n    pytest.skip('no broker')\n"
+        "def test_ask_99_x(broker):\n    pass\ndef test_other(broker):\n    pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull]
+    environment = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("PYTEST")}
+    ended = subprocess.run(
+        [*command, str(path)], cwd=REPO, env=environment | ci, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == code, ended.stdout
+    assert ("1 skipped, 1 error" if code else "2 skipped") in ended.stdout
