@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_occ import engines
 from stream_occ.bench.peers import absent
 from stream_occ.bench.report import Found, Ratio, Settings, three_digits
 from stream_occ.bench.timing import in_turns
@@ -46,6 +47,8 @@ def measure(settings: Settings) -> Found:
     at_once = dict(alone)
     if not absent("tsfresh"):
         at_once["tsfresh"] = by_tsfresh()  # takes many windows as one table: one alone would pay for the table
+    engines.select("compiled" if engines.has_numba() else "numpy")
+    engines.warm()  # as `detect` does before its first message
     figures: dict[str, Any] = {"n_samples": N_SAMPLES}
     ratios: list[Ratio] = []
     for task, size, ways in (("one window", 1, alone), (f"{n} at once", n, at_once)):
@@ -61,6 +64,7 @@ def measure(settings: Settings) -> Found:
         others, bar = [name for name in ways if name not in ours], BAR if size > 1 else None
         ratios += [Ratio(f"khan31r, {task}", name, timed[name]["ratio"], bar) for name in others]
         ratios.append(Ratio(f"khan31r, {task}", "our fall31", timed["fall31"]["ratio"]))
+    engines.select("auto")
     us = {task: figures[task]["fall31"]["us_a_window"] for task in figures if task != "n_samples"}
     lines = [f"fall31, {task}: {value:g} us a window" for task, value in us.items()]
     return Found(figures, ratios, lines, absent("tsfel", "tsfresh"))
