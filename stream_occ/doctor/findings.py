@@ -10,7 +10,7 @@ from stream_occ.doctor.signals import Timing
 
 @dataclass(slots=True)
 class Question:
-    """What is not clear, and the line to set."""
+    """What is not clear, and the line to set; "" where no setting mends it."""
 
     text: str
     line: str
@@ -48,8 +48,9 @@ class Finding:
     questions: list[Question] = field(default_factory=list)
 
     def ask(self, text: str, line: str) -> None:
-        """Adds a question."""
-        self.questions.append(Question(text, line))
+        """Adds a question, unless it was asked."""
+        if (question := Question(text, line)) not in self.questions:
+            self.questions.append(question)
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ def _refused(finding: Finding) -> str:
 
 
 def _question(question: Question) -> str:
-    return f"  ? {question.text}. Set: {question.line}"
+    return f"  ? {question.text}" + (f". Set: {question.line}" if question.line else "")
 
 
 def _shown(text: str) -> str:
@@ -76,6 +76,8 @@ def configuration(diagnosis: Diagnosis, config: Config, *, has_file: bool) -> st
     lines.append("inputs:")
     for entry in diagnosis.inputs:
         questions: list[Question] = entry["questions"]
+        unset = dict.fromkeys(question.text for question in questions if not question.line)
+        lines += [f"  # ? {_shown(text)}" for text in unset]
         lines.append(f"  - pattern: {_quoted(entry['pattern'])}{_mark(questions, 'pattern')}")
         lines.append(f"    codec: {entry['codec']}{_mark(questions, 'codec')}")
         unknown = [key for key in ("gyr_unit",) if key not in entry["profile"] and _mark(questions, key)]

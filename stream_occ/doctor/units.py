@@ -16,6 +16,11 @@ from stream_occ.samples import STANDARD_GRAVITY_MS2, DeviceProfile, FloatArray, 
 USUAL_GYR = {"movesense": "deg/s", "witmotion": "deg/s"}
 LEAST_WITH_GRAVITY = 0.7  # a walk has 0.9 in the median; 0.3 without it
 GRAVITY_LINE = "gravity: included"
+NO_LINE = ""  # of what no setting mends
+NO_GRAVITY = (
+    "no gravity in it, so this cannot be read, whatever is set: send total acceleration, or gravity beside it where "
+    "the codec adds them (docs/codecs.md, 'Which app says whether gravity is in it')"
+)
 Part = tuple[Finding, Trial, frozenset[str]]
 
 
@@ -73,9 +78,12 @@ def _say_acc(found: Finding, seen: AccFinding) -> None:
     found.units.append(f"acc: as the message declares; {_rest(seen)} m/s2")
     found.gravity = "included" if seen.fault is None else f"in doubt: {seen.fault}"
     if seen.fault is not None and seen.rest is None:
-        found.ask("|a| is not gravity on average: lay it on a table and run this again", GRAVITY_LINE)
+        found.ask("|a| is not gravity on average: lay it on a table and run this again", NO_LINE)
+    elif seen.fault == "gravity_missing":
+        found.gravity = f"excluded: {_rest(seen)}"
+        found.ask(NO_GRAVITY, NO_LINE)
     elif seen.fault is not None:
-        found.ask(f"declared units and |a| do not fit ({seen.fault}): correct the sender", GRAVITY_LINE)
+        found.ask(f"declared units and |a| do not fit ({seen.fault}): correct the sender", NO_LINE)
 
 
 def _say_raw_acc(found: Finding, seen: AccFinding) -> None:
@@ -90,7 +98,7 @@ def _say_raw_acc(found: Finding, seen: AccFinding) -> None:
     found.gravity = "included" if seen.is_near else "in doubt"
     if seen.fault == "gravity_missing" and seen.rest is not None:
         found.gravity = "excluded: |a| at rest is nothing"
-        found.ask("without gravity it cannot be used: send total acceleration", line)
+        found.ask(NO_GRAVITY, NO_LINE)
         what = "no known unit"
     elif seen.unit is None:
         found.ask("what is |a| at rest? If counts, those of 1 g as the sensor's range has them", line)
@@ -123,7 +131,7 @@ def _say_gravity(found: Finding, trial: Trial, seen: AccFinding) -> None:
         found.ask("the app calls accelerations alike with and without gravity; |a| says with: check it", GRAVITY_LINE)
     else:
         found.gravity = f"excluded: {_rest(seen)}"
-        found.ask("|a| says without gravity, which cannot be used: send total acceleration", GRAVITY_LINE)
+        found.ask(NO_GRAVITY, NO_LINE)
 
 
 def _say_raw_gyr(found: Finding, raw: Signals, gravity: float) -> None:

@@ -193,13 +193,19 @@ def test_clock_that_is_off_is_asked_about_and_coarse_stamps_are_not_used() -> No
     assert "too coarse" in finding.stamps
 
 
-def test_gravity_that_is_missing_is_asked_about() -> None:
-    """Nothing is left at rest."""
+@pytest.mark.parametrize("encode", [in_units(1.0, 1.0), load_codec("json").encode], ids=["no unit", "its unit"])
+def test_sender_without_gravity_is_said_to_be_unreadable(encode: Callable[[SampleBlock], bytes]) -> None:
+    """Nothing is left at rest: no setting is offered as a remedy, and the printed input says it above itself."""
     block = turning()
     linear = SampleBlock("w1", block.t_ns, block.acc_ms2 * 0.001, block.gyr_rads)
-    finding, _ = only(diagnose(heard_of(("a/w1", in_batches(linear, in_units(1.0, 1.0))))))
+    finding, _ = only(diagnosis := diagnose(heard_of(("a/w1", in_batches(linear, encode)))))
     assert finding.gravity.startswith("excluded")
-    assert "send total acceleration" in " ".join(question.text for question in finding.questions)
+    (question,) = [question for question in finding.questions if "no gravity in it" in question.text]
+    assert "send total acceleration" in question.text
+    assert question.line == ""
+    printed = configuration(diagnosis, adjusted_config(None, inputs=[{"pattern": "{device}"}]), has_file=True)
+    assert printed.startswith("inputs:\n  # ? no gravity in it, so this cannot be read")
+    assert "Set: gravity" not in report(diagnosis)
 
 
 def test_a_device_that_never_rests_or_never_turns_is_asked_about() -> None:

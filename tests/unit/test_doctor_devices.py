@@ -74,7 +74,7 @@ def test_sensors_that_take_turns_on_one_topic_are_joined() -> None:
 def test_gravity_that_an_app_leaves_open_is_told_by_its_size_and_asked_about(
     scale: float, gravity: str, tmp_path: Path
 ) -> None:
-    """phyphox says accX with and without g: 9.8 at rest is with, 0.5 is not; the line stands with a mark to check."""
+    """phyphox says accX with and without g: 9.8 at rest is with, and the line to be checked; 0.5 is no input to read."""
     block = turning()
     whole = SampleBlock("w1", block.t_ns, block.acc_ms2 * scale, block.gyr_rads)
     acc, gyr = phyphox_parts(whole)
@@ -83,7 +83,8 @@ def test_gravity_that_an_app_leaves_open_is_told_by_its_size_and_asked_about(
     assert [entry["profile"].get("gravity") for entry in diagnosis.inputs] == [gravity, None]
     settings = adjusted_config(None, inputs=[{"pattern": "{device}"}])
     text = configuration(diagnosis, settings, has_file=True)
-    assert f"      gravity: {gravity}  # ? " in text
+    assert ("      gravity: included  # ? " in text) == (gravity == "included")
+    assert ("  # ? no gravity in it, so this cannot be read" in text) == (gravity == "excluded")
     assert diagnosis.findings[0].gravity.startswith(gravity)
     check(tmp_path, diagnosis)
 
