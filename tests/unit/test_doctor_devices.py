@@ -74,7 +74,7 @@ def test_sensors_that_take_turns_on_one_topic_are_joined() -> None:
 def test_gravity_that_an_app_leaves_open_is_told_by_its_size_and_asked_about(
     scale: float, gravity: str, tmp_path: Path
 ) -> None:
-    """phyphox says accX with and without g: 9.8 at rest is with, and the line to be checked; 0.5 is no input to read."""
+    """phyphox says accX with and without g: 9.8 at rest is with, and to be checked; 0.5 is no input to read."""
     block = turning()
     whole = SampleBlock("w1", block.t_ns, block.acc_ms2 * scale, block.gyr_rads)
     acc, gyr = phyphox_parts(whole)
