@@ -2,12 +2,15 @@
 
     python benchmarks/soak.py --minutes 240 --devices 100 --speed 4 --out soak
 
-A real mosquitto, the real `detect`, and synthetic wearers who fall now and then; each device has one of the faults of
-simulators/faults, one in eleven none, and one device sends nonsense; somebody clears each alert within two minutes.
+A real mosquitto, the real `detect`, and synthetic wearers who fall now and then; the devices have the faults of
+simulators/faults in turn, then some none, and one device sends nonsense; somebody clears each alert within two minutes.
 --minutes are of the devices' time. Once a second the service's memory, threads, open files and its /metrics are noted:
-soak.json, and soak.svg to look at. Exit code 1 where memory grows beyond its noise (by --growth-mb at least, with
-97.5 % confidence, from the end of the warm-up to the end of the run), threads or files become more, or the service
-ends or does not keep up.
+soak.json, with what the states named for each fault, and soak.svg to look at.
+
+A process keeps the memory that a queue of waiting messages once took. So memory is fitted by a + b t + c q, q the
+largest queue so far: b is growth, c what waiting costs. Exit code 1 where memory grows beyond its noise (b is
+--growth-mb at least, with 97.5 % confidence, from the end of the warm-up to the end of the run), threads or files
+become more, or the service ends or does not keep up.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from stream_occ.codecs import load_codec  # noqa: E402
 from stream_occ.mqtt import MqttOptions  # noqa: E402
 from stream_occ.samples import NS_PER_S, FloatArray, Recording  # noqa: E402
 from tests.integration.broker import Broker, free_port  # noqa: E402
-from tests.integration.detector import Detector  # noqa: E402
+from tests.integration.detector import Detector, Watcher  # noqa: E402
 
 RATE_HZ = 50.0
 BATCH_S = 0.5  # of a message
@@ -56,6 +59,16 @@ NAME = "stream_occ_"
 
 
 # ---- the wearers
+
+
+def fault_of(number: int) -> str:
+    """Of a device, by its number; "none" of some."""
+    return [*fault_names(), "none", "none"][number % (len(fault_names()) + 2)]
+
+
+def live_within_s(minutes: float) -> float:
+    """Stamps are as old as the run is long in the devices' time, at its start: only what is older by far is history."""
+    return 60.0 * minutes + 600.0
 
 
 def lives(n: int, seed: int, *, duration_s: float, n_falls: int) -> list[list[Recording]]:
@@ -96,14 +109,15 @@ def make_model(path: Path, n_lives: int, duration_s: float) -> None:
 
 def play(port: int, n_devices: int, minutes: float, speed: float) -> None:
     """All devices in one process; says at the end by how much the latest message was late."""
-    data_s, faults = 60.0 * minutes, [*fault_names(), None, None]
+    data_s = 60.0 * minutes
     made = lives(min(MAX_LIVES, n_devices), 3, duration_s=min(LIFE_S, data_s), n_falls=1)
     streams, disturb = {}, {}
     for i in range(n_devices):
-        life, fault = made[i % len(made)], faults[i % len(faults)]
+        life, fault = made[i % len(made)], fault_of(i)
+        fault += f":{live_within_s(minutes) + 600.0}" * (fault == "backlog")  # history until the end
         at = i % len(life)
         streams[f"d{i}"] = life[at:] + life[:at]
-        disturb[f"d{i}"] = (lambda block: block) if fault is None else load_fault(fault)()
+        disturb[f"d{i}"] = (lambda block: block) if fault == "none" else load_fault(fault)()
     codec, behind_s = load_codec("msgpack"), 0.0
     print("ready", flush=True)
     start_ns, started_s = time.time_ns() - round(data_s * NS_PER_S), time.monotonic()
@@ -199,27 +213,48 @@ def metrics(page: str) -> dict[str, float]:
 
 
 class Line(NamedTuple):
-    """Slope of memory with its 95 % interval, MB an hour, and the hours that it was seen over."""
+    """Growth of memory with its 95 % interval, MB an hour, and the hours that it was seen over.
+
+    queued_kb: what each message of the largest queue so far adds; 0 where none was larger than one of the warm-up.
+    """
 
     slope: float
     low: float
     high: float
     hours: float
     intercept: float
+    queued_kb: float = 0.0
+    queued_low: float = 0.0
+    queued_high: float = 0.0
 
 
-def memory_line(t_s: FloatArray, rss_mb: FloatArray) -> Line:
-    """Least squares through the means of N_BLOCKS stretches of time; interval by Student's t."""
+def memory_line(t_s: FloatArray, rss_mb: FloatArray, largest_queue: FloatArray) -> Line:
+    """Least squares through the means of N_BLOCKS stretches of time; intervals by Student's t.
+
+    largest_queue: so far, at each instant. Where it rises as time does, the two cannot be told apart and both intervals
+    are wide.
+    """
     parts = np.array_split(np.arange(len(t_s)), N_BLOCKS)
-    x, y = (np.array([values[part].mean() for part in parts]) for values in (t_s / 3600, rss_mb))
-    fit = stats.linregress(x, y)
-    reach = stats.t.ppf(0.975, N_BLOCKS - 2) * fit.stderr
-    return Line(fit.slope, fit.slope - reach, fit.slope + reach, float(t_s[-1] - t_s[0]) / 3600, fit.intercept)
+    x, y, queue = (np.array([values[part].mean() for part in parts]) for values in (t_s / 3600, rss_mb, largest_queue))
+    columns = [np.ones(N_BLOCKS), x] + [queue] * bool(np.ptp(queue) > 0)
+    design = np.column_stack(columns)
+    found, *_ = np.linalg.lstsq(design, y, rcond=None)
+    n_free = N_BLOCKS - len(columns)
+    _, triangle = np.linalg.qr(design)
+    spread = np.linalg.norm(np.linalg.solve(triangle, np.eye(len(columns))), axis=1)
+    reach = stats.t.ppf(0.975, n_free) * np.sqrt(((y - design @ found) ** 2).sum() / n_free) * spread
+    ends = [(float(f), float(f - r), float(f + r)) for f, r in zip(found, reach, strict=True)]
+    waiting = [1024 * end for end in ends[2]] if len(columns) == 3 else []
+    return Line(*ends[1], float(t_s[-1] - t_s[0]) / 3600, ends[0][0], *waiting)
 
 
-def findings(samples: Sequence[Sample], growth_mb: float) -> tuple[Line, list[str]]:
-    """The line through memory after the warm-up, and what is wrong; samples: those after the warm-up."""
-    line = memory_line(np.array([s.t_s for s in samples]), np.array([s.rss_mb for s in samples]))
+def findings(samples: Sequence[Sample], growth_mb: float, warm_up_s: float = 0.0) -> tuple[Line, list[str]]:
+    """The line through memory after the warm-up, and what is wrong there; samples: of the whole run."""
+    largest_queue = np.maximum.accumulate([s.queue for s in samples])
+    seen = [n for n, s in enumerate(samples) if s.t_s >= warm_up_s]
+    samples = [samples[n] for n in seen]
+    t_s, rss_mb = np.array([s.t_s for s in samples]), np.array([s.rss_mb for s in samples])
+    line = memory_line(t_s, rss_mb, largest_queue[seen])
     wrong = []
     if line.low * line.hours > growth_mb:
         wrong.append(f"memory grows by {line.slope:.2f} MB an hour (95 % interval {line.low:.2f} to {line.high:.2f})")
@@ -241,9 +276,13 @@ def draw(samples: Sequence[Sample], line: Line, warm_up_s: float, path: Path) ->
     figure = Figure(figsize=(9.0, 10.0), layout="constrained")
     memory, latency, counts, handles = figure.subplots(4, sharex=True)
     memory.plot(t_s, column["rss_mb"], linewidth=0.8)
-    ends = np.array([warm_up_s, t_s[-1]])
+    is_fitted = t_s >= warm_up_s
     label = f"{line.slope:+.2f} MB an hour ({line.low:+.2f} to {line.high:+.2f})"
-    memory.plot(ends, line.intercept + line.slope * ends / 3600, color="tab:red", label=label)
+    label += (
+        f", {line.queued_kb:+.2f} kB a message of the largest queue ({line.queued_low:+.2f} to {line.queued_high:+.2f})"
+    )
+    fitted = line.intercept + line.slope * t_s / 3600 + line.queued_kb / 1024 * np.maximum.accumulate(column["queue"])
+    memory.plot(t_s[is_fitted], fitted[is_fitted], color="tab:red", label=label)
     memory.set(ylabel="memory, MB")
     latency.plot(t_s, 1000 * column["latency_mean_s"], linewidth=0.8, label="mean")
     latency.plot(t_s, 1000 * column["latency_p99_s"], linewidth=0.8, label="99 % (bound of its class)")
@@ -270,8 +309,8 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
     n_lives, duration_s = (2, 60.0) if arguments.minutes < 5 else (MAX_LIVES, 600.0)
     make_model(model, n_lives, duration_s)
     sections: dict[str, Any] = {
-        "inputs": [{"pattern": "wearables/{device}/imu", "codec": "msgpack"}],
-        "events": {"live_within_s": 604_800.0},  # faster than life: stamps are old until the end
+        "inputs": [{"pattern": "wearables/{device}/imu", "codec": "msgpack", "profile": {"nominal_rate_hz": RATE_HZ}}],
+        "events": {"live_within_s": live_within_s(arguments.minutes)},
         "drift": {"block_s": 60.0},  # fills up in minutes, not in the hours that would look like a leak
         "limits": {"max_devices": arguments.devices + 10},
         "http": {"enabled": True, "port": port},
@@ -279,7 +318,12 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
         "log": {"level": "warning"},
     }
     samples: list[Sample] = []
-    with Broker.start(folder) as broker, Detector(folder, broker.port, model, **sections) as detector:
+    named: dict[str, set[str]] = defaultdict(set)
+    with (
+        Broker.start(folder) as broker,
+        Detector(folder, broker.port, model, **sections) as detector,
+        Watcher(broker.port, "stream_occ/+/state") as states,
+    ):
         given = [str(broker.port), str(arguments.devices), str(arguments.minutes), str(arguments.speed)]
         player = subprocess.Popen([sys.executable, __file__, "--play", *given], stdout=subprocess.PIPE, text=True)
         try:
@@ -293,6 +337,10 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
                     samples.append(watch.look())
                 except (OSError, HTTPException, psutil.NoSuchProcess):  # what there is is still drawn
                     n_unanswered += 1
+                told, states.log = states.log, []
+                for topic, payload, _ in told:
+                    fault = fault_of(int(topic.split("/")[1].removeprefix("d")))
+                    named[fault] |= set(json.loads(payload or b"{}").get("faults", ()))
                 time.sleep(1.0 - time.monotonic() % 1.0)
             said = {} if player.poll() is None else json.loads(player.stdout.read() or "{}")
         finally:
@@ -302,6 +350,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
         for key, n in watch.refused.items():
             refused[key.split('"')[1]] += n
         said |= {"refused_by_reason": dict(refused), "unanswered": n_unanswered}
+        said["named"] = {fault: sorted(names) for fault, names in sorted(named.items())}
         try:
             return samples, said | {"exit_code": detector.stop(STOP_S)}
         except subprocess.TimeoutExpired:
@@ -327,7 +376,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         samples, said = run(Path(name), arguments)
     warm_up_s = arguments.warm_up * samples[-1].t_s
-    line, wrong = findings([s for s in samples if s.t_s >= warm_up_s], arguments.growth_mb)
+    line, wrong = findings(samples, arguments.growth_mb, warm_up_s)
     if said["refused_by_reason"].get("queue_full", 0) > 0:
         wrong.append("the service did not keep up: messages were refused. Lower --speed")
     if said["exit_code"] != 0 or "behind_s" not in said:
@@ -339,7 +388,7 @@ def main() -> int:
         "speed": arguments.speed,
         "wall_s": last.t_s,
         "faults": fault_names(),
-        "memory_mb_an_hour": line._asdict(),
+        "memory_line": line._asdict(),  # MB an hour; kB a message of the largest queue so far
         "memory_mb": [round(f([s.rss_mb for s in samples if s.t_s >= warm_up_s]), 1) for f in (min, max)],
         "cpu_share_of_one_core": round(last.cpu_s / last.t_s, 3),
         "queue_max": max(s.queue for s in samples),  # what waited takes memory that the process may keep

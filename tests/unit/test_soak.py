@@ -10,22 +10,38 @@ import pytest
 from benchmarks.soak import Sample, findings, memory_line, metrics
 
 
-def samples(rss_mb: np.ndarray, *, threads: list[int] | None = None, files: list[int] | None = None) -> list[Sample]:
+def samples(
+    rss_mb: np.ndarray,
+    *,
+    threads: list[int] | None = None,
+    files: list[int] | None = None,
+    queue: np.ndarray | None = None,
+) -> list[Sample]:
     """One a second."""
     n = len(rss_mb)
-    rest = {name: 0.0 for name in Sample._fields if name not in ("t_s", "rss_mb", "threads", "files")}
-    rows = zip(rss_mb.tolist(), threads or [4] * n, files or [12] * n, strict=True)
-    return [Sample(t_s=float(k), rss_mb=m, threads=a, files=b, **rest) for k, (m, a, b) in enumerate(rows)]
+    rest = {name: 0.0 for name in Sample._fields if name not in ("t_s", "rss_mb", "threads", "files", "queue")}
+    waiting = np.zeros(n) if queue is None else queue
+    rows = zip(rss_mb.tolist(), threads or [4] * n, files or [12] * n, waiting.tolist(), strict=True)
+    return [Sample(t_s=float(k), rss_mb=m, threads=a, files=b, queue=q, **rest) for k, (m, a, b, q) in enumerate(rows)]
+
+
+def queue_of(n: int, *peaks: tuple[int, int]) -> np.ndarray:
+    """So many messages wait for three seconds, from that second on, else two."""
+    queue = np.full(n, 2.0)
+    for at, height in peaks:
+        queue[at : at + 3] = height
+    return queue
 
 
 def test_line_through_memory_has_the_interval_of_least_squares() -> None:
     """Twelve hours that go up and down by 1 MB: slope -6 / 143 by hand, t of 10 degrees of freedom from a table."""
     k = np.arange(12)
-    line = memory_line(3600.0 * k, 50.0 + (-1.0) ** k)
+    line = memory_line(3600.0 * k, 50.0 + (-1.0) ** k, np.zeros(12))
     slope, reach = -6 / 143, 2.228139 * math.sqrt((12 - 36 / 143) / 10 / 143)
     assert line.slope == pytest.approx(slope)
     assert (line.low, line.high) == (pytest.approx(slope - reach, rel=1e-5), pytest.approx(slope + reach, rel=1e-5))
     assert line.hours == 11
+    assert line[5:] == (0.0, 0.0, 0.0)
 
 
 def test_memory_that_goes_up_and_down_does_not_grow() -> None:
@@ -44,6 +60,44 @@ def test_leak_under_noise_is_found_once_it_is_large_enough() -> None:
     _, wrong = findings(samples(rss_mb), 1.0)
     assert [text.partition(" by ")[0] for text in wrong] == ["memory grows"]
     assert findings(samples(rss_mb), 3.0)[1] == []
+
+
+PEAKS = ((1400, 900), (2000, 1500), (2900, 1600))
+
+
+def noisy(n: int) -> np.ndarray:
+    return 100.0 + 0.1 * np.random.default_rng(0).normal(size=n)
+
+
+def test_memory_that_queues_took_and_that_is_kept_is_no_leak() -> None:
+    """10 kB a message, a step at each larger queue, flat between; time alone would explain it by growth."""
+    queue = queue_of(3600, *PEAKS)
+    rss_mb = noisy(3600) + 10 / 1024 * np.maximum.accumulate(queue)
+    line, wrong = findings(samples(rss_mb, queue=queue), 1.0, 600.0)
+    assert wrong == []
+    assert line.low < 0 < line.high
+    assert line.queued_low < 10.0 < line.queued_high
+    assert line.queued_high - line.queued_low < 1.0
+    assert [text.partition(" by ")[0] for text in findings(samples(rss_mb), 1.0, 600.0)[1]] == ["memory grows"]
+
+
+def test_leak_beside_queues_is_found_and_each_is_told_by_itself() -> None:
+    """6 MB an hour and 10 kB a message."""
+    queue = queue_of(3600, *PEAKS)
+    rss_mb = noisy(3600) + 6.0 * np.arange(3600) / 3600 + 10 / 1024 * np.maximum.accumulate(queue)
+    line, wrong = findings(samples(rss_mb, queue=queue), 1.0, 600.0)
+    assert [text.partition(" by ")[0] for text in wrong] == ["memory grows"]
+    assert line.low < 6.0 < line.high
+    assert line.queued_low < 10.0 < line.queued_high
+
+
+def test_queue_of_the_warm_up_explains_nothing_later() -> None:
+    """The largest one was before: what rises after it is growth."""
+    queue = queue_of(3600, (100, 2000), *PEAKS)
+    rss_mb = noisy(3600) + 6.0 * np.arange(3600) / 3600
+    line, wrong = findings(samples(rss_mb, queue=queue), 1.0, 600.0)
+    assert len(wrong) == 1
+    assert line.queued_kb == 0.0
 
 
 def test_threads_and_files_that_stay_are_found_and_passing_ones_are_not() -> None:
