@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stream_occ.samples import Recording
 
 EXAMPLES = (
-    "stream-occ replay --dataset mobifall --data mobifall.zip --device anna --people 2 --activities FOL,WAL --speed 20",
+    "stream-occ replay --dataset mobifall --data mobifall.zip --device w1 --people 2 --activities FOL,WAL --speed 20",
     "stream-occ replay --dataset weda-fall --data weda-fall.zip --device 'watch-{person}' --falls --host broker.lan",
     "stream-occ replay --synthetic 3 --minutes 30 --fall-count 4 --speed 20 --json truth.json",
     "stream-occ replay --dataset mobifall --data mobifall.zip --people 2 --activities WAL --fault stuck:3",
