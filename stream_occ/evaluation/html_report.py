@@ -91,8 +91,7 @@ def render_html(evaluation: Evaluation, protocol: Protocol, provenance: Provenan
 
 
 def _development(evaluation: Evaluation) -> list[str]:
-    names = {evaluation.dataset, evaluation.train_dataset} & DEVELOPMENT_SETS.keys()
-    return [_DEVELOPMENT.format(name=name, part=DEVELOPMENT_SETS[name]) for name in sorted(map(str, names))]
+    return [_DEVELOPMENT.format(name=name, part=DEVELOPMENT_SETS[name]) for name in evaluation.development_sets]
 
 
 _Results = Sequence[tuple[str, MethodResult]]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stream_occ.alarm_budget import count_interval
+from stream_occ.alarm_budget import DEVELOPMENT_SETS, count_interval
 from stream_occ.evaluation import metrics
 from stream_occ.evaluation.alarms import S_PER_HOUR, Outcome, outcomes
 from stream_occ.evaluation.breakdown import Breakdown, break_down
@@ -75,11 +75,17 @@ class Evaluation:
     results: Mapping[str, MethodResult]
     train_dataset: str | None = None
 
+    @property
+    def development_sets(self) -> list[str]:
+        """Which of its data sets helped to choose this package's features and defaults."""
+        return sorted({self.dataset, str(self.train_dataset)} & DEVELOPMENT_SETS.keys())
+
     def to_json(self) -> dict[str, Any]:
         """The JSON report; holds no NaN: a figure that the data do not give is null."""
         return {
             "dataset": self.dataset,
             **({} if self.train_dataset is None else {"train_dataset": self.train_dataset}),
+            "development": bool(self.development_sets),
             "n_recordings": self.n_recordings,
             "n_falls": self.n_falls,
             "n_people": self.n_people,

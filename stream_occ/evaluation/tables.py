@@ -28,10 +28,14 @@ PEAK_KEY = PeakAcceleration().key
 
 
 def summary_line(evaluation: Evaluation) -> str:
-    """What was evaluated, in one line."""
-    source = "" if evaluation.train_dataset is None else f" (trained on {evaluation.train_dataset})"
+    """What was evaluated, in one line; 'development' beside each set that this package was chosen with."""
+
+    def named(dataset: str) -> str:
+        return f"{dataset}, development" if dataset in evaluation.development_sets else dataset
+
+    source = "" if evaluation.train_dataset is None else f" (trained on {named(evaluation.train_dataset)})"
     return (
-        f"{evaluation.dataset}{source}: {evaluation.n_recordings} recordings of {_people(evaluation)}, "
+        f"{named(evaluation.dataset)}{source}: {evaluation.n_recordings} recordings of {_people(evaluation)}, "
         f"{evaluation.n_falls} falls, {evaluation.adl_hours:.2f} h of normal activity, "
         f"{evaluation.n_unscored} too short to score, seed {evaluation.seed}"
     )

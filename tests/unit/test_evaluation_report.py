@@ -1,6 +1,7 @@
 """Whole runs on made-up people: figures, keys, constant detectors, missing falls, any number of jobs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from stream_occ.evaluation.methods import (
     z_scaler,
 )
 from stream_occ.evaluation.protocol import stack
+from stream_occ.evaluation.tables import summary_line
 from tests.unit.evaluation_people import Constant, Distance, NotFinite, crowd, trial
 
 FIGURES = {
@@ -43,7 +45,7 @@ def test_report_has_exactly_the_documented_keys():
     report = run(crowd(), Distance(), Constant()).to_json()
     json.dumps(report, allow_nan=False)
     assert list(report) == [
-        "dataset", "n_recordings", "n_falls", "n_people", "n_unscored", "adl_hours", "seed", "results",
+        "dataset", "development", "n_recordings", "n_falls", "n_people", "n_unscored", "adl_hours", "seed", "results",
     ]  # fmt: skip
     assert set(report["results"]) == {"distance", "constant"}
     for result in report["results"].values():
@@ -52,6 +54,22 @@ def test_report_has_exactly_the_documented_keys():
             figure = result[name]
             assert set(figure) == {"value", "low", "high"}
             assert figure["value"] is None or figure["low"] <= figure["value"] <= figure["high"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "train_dataset", "said"),
+    [
+        ("made-up", None, "made-up: "),
+        ("mobifall", None, "mobifall, development: "),
+        ("made-up", "weda-fall", "made-up (trained on weda-fall, development): "),
+    ],
+)
+def test_report_and_summary_say_development(dataset, train_dataset, said):
+    """Of a set that the defaults were chosen with, tested or trained on, and of no other."""
+    found = replace(run(crowd(n_both=0, n_normal_only=6, n_falls_only=0), Constant()), dataset=dataset)
+    found = replace(found, train_dataset=train_dataset)
+    assert summary_line(found).startswith(said)
+    assert found.to_json()["development"] is ("development" in said)
 
 
 def test_report_counts_recordings_people_falls_and_hours():
