@@ -271,3 +271,5 @@ def end(child: subprocess.Popen[Any]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
