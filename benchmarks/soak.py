@@ -339,7 +339,8 @@ def run(folder: Path, arguments: argparse.Namespace) -> tuple[list[Sample], dict
                     n_unanswered += 1
                 told, states.log = states.log, []
                 for topic, payload, _ in told:
-                    fault = fault_of(int(topic.split("/")[1].removeprefix("d")))
+                    device = topic.split("/")[1]
+                    fault = device if device == "junk" else fault_of(int(device.removeprefix("d")))
                     named[fault] |= set(json.loads(payload or b"{}").get("faults", ()))
                 time.sleep(1.0 - time.monotonic() % 1.0)
             said = {} if player.poll() is None else json.loads(player.stdout.read() or "{}")
