@@ -173,6 +173,7 @@ def _bars(axis: Any, name: str, ratios: Sequence[dict[str, Any]]) -> None:
         if ratio["at_least"] is not None:
             axis.plot([ratio["at_least"]] * 2, [number - 0.45, number + 0.45], color="black", linewidth=1.5)
     axis.set_yticks(list(numbers), [f"{ratio['task']}: {ratio['peer']}" for ratio in ratios])
-    axis.invert_yaxis()
+    axis.set_ylim(len(ratios) - 0.4, -0.6)
     axis.margins(x=0.15)
+    axis.xaxis.set_major_formatter("{x:g}")
     axis.set_title(name, loc="left", fontweight="bold")

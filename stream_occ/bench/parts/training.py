@@ -21,7 +21,7 @@ def measure(settings: Settings) -> Found:
         tuned, joined = tuning(rows, rounds=rounds), self_join(rows, rounds=rounds)
         figures[rows.name] = {"tuning": tuned, "self_join": joined}
         for name, found, bar in (
-            (f"{task}, both cross-validations", tuned, TUNING_BAR),
+            (f"{task}, both cross-validations", tuned, TUNING_BAR if settings.has_bars else None),
             (f"{task}, self-join", joined, None),
         ):
             reference = found["reference"]
