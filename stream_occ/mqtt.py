@@ -304,7 +304,7 @@ class MqttLink:
             self.publish(self._birth.topic, self._birth.online, qos=1, is_retained=True)
         if self._subscriptions:  # always: a broker may have lost the session, whatever it says
             is_v5 = self._options.protocol == "5"
-            wanted = [
+            wanted: list[Any] = [
                 (entry.topic_filter, SubscribeOptions(entry.qos, False, entry.keeps_retain) if is_v5 else entry.qos)
                 for entry in self._subscriptions
             ]
