@@ -42,7 +42,7 @@ from stream_occ.windowing import WindowBatch
 EVIDENCE = ("log_max_dynamic_acc", "log_peak_over_mad")
 WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
 WINDOW_S, HOP_S = 4.5, 0.5
-MOVING = NAMES.index("log_std_acc")
+MOVING = ("log_mean_jerk", "log_mean_gyr", "log_median_dynamic_acc", "log_max_acc")
 EXTRA = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s", "spectral_entropy")]
 MOTIONLESS = (  # m/s2, rad/s: first the default
     (motion.MOTIONLESS_ACC_MS2, motion.MOTIONLESS_GYR_RADS),
@@ -95,7 +95,8 @@ class Variant:
     """What EvidenceFusion does with a novelty detector on some columns under a scaler, put together by `form`.
 
     Its arithmetic is repeated here (the row of the default shows that it is the same), so that variants which differ
-    in form, quantiles or what counts as moving share their fits, by the seed of the fit, in `fits`. rest_share: resting
+    in form, quantiles or what counts as moving share their fits, by the seed of the fit, in `fits`. moving: the column
+    by which a row moves, from this part of the way between its two `ranges` on. rest_share: resting
     rows count so often that they make up this share where scales are set, as in a day of living. columns_of: of all
     features, what may be evidence.
     """
@@ -108,6 +109,8 @@ class Variant:
     n_folds: int = EvidenceFusion().n_folds
     quantiles: tuple[float, float] = (fusion.CENTER_QUANTILE, fusion.UPPER_QUANTILE)
     ranges: tuple[float, float] | None = fusion.RANGE_QUANTILES
+    moving: str = "log_std_acc"
+    moving_from: float = 0.5
     rest_share: float | None = None
     form: Form = FORMS["novelty + evidence from -2 on (default)"]
     columns_of: Callable[[FloatArray], FloatArray] = lambda X: X[:, EXTRA]
@@ -118,7 +121,7 @@ class Variant:
         if seed not in self.fits:
             self.fits[seed] = self._fitted(normal, seed)
         fitted = self.fits[seed]
-        counted = self._counted(fitted.rows[:, MOVING])
+        counted = self._counted(fitted.rows[:, NAMES.index(self.moving)])
         center, upper = np.quantile(fitted.held_out[counted], self.quantiles, axis=0)
         return lambda windows: self.form((fitted.raw(windows.X) - center) / (upper - center))
 
@@ -132,7 +135,7 @@ class Variant:
         if self.ranges is None:
             return counted
         low, high = np.quantile(column[counted], self.ranges)
-        moving: IntArray = counted[column[counted] > (low + high) / 2]
+        moving: IntArray = counted[column[counted] > low + self.moving_from * (high - low)]
         return moving
 
     def _fitted(self, normal: Windows, seed: int) -> Fitted:
@@ -200,6 +203,15 @@ def tables() -> dict[str, list[Variant]]:
             for k, fits in ((3, base.fits), (5, {}), (1, {}))
             for weight in (1.0, 1.5, 2.0, 3.0)
         ],
+        "apart": [
+            replace(base, key=f"{acc:g}, {alone:g}{' (default)' if acc == alone else ''}", form=_apart(acc, alone))
+            for acc, alone in ((1, 1), (2, 1), (1, 2), (1, 0.5), (0.5, 1), (2, 0.5), (0.5, 2))
+        ],
+        "moving": [
+            base,
+            *(replace(base, key=f"{part:g} of the way", moving_from=part) for part in (0.25, 0.4, 0.6, 0.75)),
+            *(replace(base, key=name, moving=name) for name in MOVING),
+        ],
         "ranges": [
             replace(base, key=f"{low:g} to {high:g}, {share or 'as recorded'}", ranges=(low, high), rest_share=share)
             for share in (None, 0.9, 0.98, 0.995)
@@ -220,6 +232,10 @@ def tables() -> dict[str, list[Variant]]:
 
 def _weighted(weight: float) -> Form:
     return lambda z: weight * z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1)
+
+
+def _apart(acc: float, alone: float) -> Form:
+    return lambda z: z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE) @ np.array([acc, alone])
 
 
 def _floored(floor: float) -> Any:
@@ -303,7 +319,7 @@ def _longest_run(found: BoolArray) -> int:
     return int(np.diff(gaps).max() - 1)
 
 
-TABLES = ("windows", "hops", *CONSTANTS, *tables(), "evidence", "motionless")
+TABLES = ("windows", "same-recordings", "hops", *CONSTANTS, *tables(), "evidence", "motionless")
 
 
 def main() -> None:
@@ -328,17 +344,23 @@ def main() -> None:
         for row in rows:
             print(row, flush=True)
 
+    def row_of(key: str, trials: list[Trial]) -> Iterator[str]:
+        return measured(trials, [Variant(key)], options.seed)
+
     if options.only in (None, "windows"):
         for window_s in WINDOWS_S:
             variants = [Variant(f"{window_s:g} s")]
             show("window", measured(trials_of(window_s), variants, options.seed))
+    if options.only in (None, "same-recordings"):
+        cut = {window_s: trials_of(window_s) for window_s in WINDOWS_S}
+        scored = [i for i in range(len(recordings)) if all(len(trials[i]) for trials in cut.values())]
+        title = f"window, on the {len(scored)} of {len(recordings)} recordings that every length scores"
+        rows = (row_of(f"{window_s:g} s", [trials[i] for i in scored]) for window_s, trials in cut.items())
+        show(title, chain.from_iterable(rows))
     if options.only in (None, "motionless"):
         print("\n| limits | windows | most in one activity | longest, s |\n|---|---|---|---|", flush=True)
         for row in motionless(recordings, MOTIONLESS):
             print(row, flush=True)
-
-    def row_of(key: str, trials: list[Trial]) -> Iterator[str]:
-        return measured(trials, [Variant(key)], options.seed)
 
     if options.only in (None, "hops"):
         show("hop", chain.from_iterable(row_of(f"{hop_s:g} s", trials_of(hop_s=hop_s)) for hop_s in HOPS_S))

@@ -7,7 +7,8 @@ Falls are scored by the model blended with both halves. Two budgets: alarms an h
 Thresholds: `kept` is the general model's, as `stream-occ train --adapt` has it; `vouched` as with `--vouched`: what
 looks like a fall is blended too, and nobody is refused. `likewise` is what the same count gives where the people held
 out are adapted to in the same way; `likewise, not adapted` shows what that threshold is worth without any adaptation.
-`--general NAME PATH` trains the general model on another data set.
+`--general NAME PATH` trains the general model on another data set. `--parts 3`: normal recordings are cut into thirds,
+each scored by the model blended with the other two, and falls by the one blended with all.
 
 Intervals: 2,000 resamplings of people, the same for before and after (none where nothing was counted; poisson_95 is the
 exact one, as if alarms came independently). p: exact sign test over people.
@@ -77,7 +78,8 @@ def fit(data: TrainingData, rows: IntArray) -> tuple[Scaler, Scorer]:
 class General:
     """A general model of some people, and its thresholds by people held out among them, for each budget."""
 
-    def __init__(self, data: TrainingData) -> None:
+    def __init__(self, data: TrainingData, n_parts: int) -> None:
+        self.n_parts = n_parts
         people = np.array([data.recordings[i].subject for i in data.recording.tolist()])
         fold = group_folds(people, N_FOLDS, CONFIG.seed)
         scores, fitted = np.empty(len(people)), []
@@ -92,7 +94,7 @@ class General:
             for person in np.unique(people):
                 rows = np.flatnonzero(people == person)
                 scaler, scorer = fitted[fold[rows[0]]]
-                adapted[rows] = crossed(data, rows, scaler, scorer, kept)[0]
+                adapted[rows] = crossed(data, rows, scaler, scorer, kept, n_parts)[0]
             self.likewise.append(threshold_of(data, adapted, budget))
         self.scaler, self.scorer = fit(data, np.arange(len(people)))
 
@@ -104,9 +106,9 @@ def threshold_of(data: TrainingData, scores: FloatArray, per_hour: float) -> flo
 
 
 def crossed(
-    data: TrainingData, rows: IntArray, scaler: Scaler, scorer: Scorer, threshold: float
+    data: TrainingData, rows: IntArray, scaler: Scaler, scorer: Scorer, threshold: float, n_parts: int
 ) -> tuple[FloatArray, Scorer]:
-    """Scores of a person's rows, each half by what knows the other half; and the scorer that knows both.
+    """Scores of a person's rows, each part by what knows all the others; and the scorer that knows all.
 
     Rows above the threshold, and beside such rows, are not blended.
     """
@@ -114,9 +116,13 @@ def crossed(
     fall_like = scorer.score(scaled) > threshold
     near = beside(fall_like, data.recording[rows], data.shown.t_end_ns[rows], CONFIG.window_s)
     admitted = ~data.shown.is_closing[rows] & ~near
-    scores = own_scores(
-        scorer, scaled, data, rows, admitted=admitted, k_neighbors=K_NEIGHBORS, window_s=CONFIG.window_s
-    )
+    known: dict[str, Any] = {
+        "admitted": admitted,
+        "k_neighbors": K_NEIGHBORS,
+        "window_s": CONFIG.window_s,
+        "n_parts": n_parts,
+    }
+    scores = own_scores(scorer, scaled, data, rows, **known)
     return scores, blend(scorer, scaled[admitted], K_NEIGHBORS)
 
 
@@ -124,14 +130,14 @@ def tried(general: General, wearer: Sequence[Trial]) -> list[dict[str, Any]]:
     """What the models raise for one wearer, by budget."""
     data, falls = data_of([t for t in wearer if not t.is_fall and len(t)]), [t for t in wearer if t.is_fall]
     scaled = general.scaler.transform(data.X)
-    before = general.scorer.score(scaled)
+    before, rows = general.scorer.score(scaled), np.arange(len(scaled))
     found = []
     for kept, likewise in zip(general.kept, general.likewise, strict=True):
-        after, full = crossed(data, np.arange(len(scaled)), general.scaler, general.scorer, kept)
+        after, full = crossed(data, rows, general.scaler, general.scorer, kept, general.n_parts)
         is_refused = bool((before > kept).mean() > MAX_FLAGGED_SHARE)
         if is_refused:  # as the command does: the wearer keeps the general model
             after, full = before, general.scorer
-        trusting, of_all = crossed(data, np.arange(len(scaled)), general.scaler, general.scorer, np.inf)
+        trusting, of_all = crossed(data, rows, general.scaler, general.scorer, np.inf, general.n_parts)
         ways = (
             (before, general.scorer, kept),
             (after, full, kept),
@@ -242,6 +248,7 @@ def main() -> None:
     parser.add_argument("path")
     parser.add_argument("--variant")
     parser.add_argument("--general", nargs=2, metavar=("NAME", "PATH"))
+    parser.add_argument("--parts", type=int, default=2, help="into which a wearer's recordings are cut (default 2)")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     trials = load(arguments.dataset, arguments.path, arguments.variant)
@@ -252,7 +259,7 @@ def main() -> None:
     for number in range(N_GROUPS if others is None else 1):
         wearers = [p for p, g in zip(people, group, strict=True) if others is not None or g == number]
         known = others or [t for t in trials if t.subject not in wearers]
-        general = General(data_of([t for t in known if not t.is_fall and len(t)]))
+        general = General(data_of([t for t in known if not t.is_fall and len(t)]), arguments.parts)
         found += [tried(general, [t for t in trials if t.subject == person]) for person in wearers]
         print(f"group {number + 1}: {len(wearers)} wearers, thresholds {general.kept}, {general.likewise}", flush=True)
     report: dict[str, Any] = {"dataset": arguments.dataset, "general": (arguments.general or [None])[0], "budgets": []}

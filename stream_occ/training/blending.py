@@ -19,7 +19,7 @@ from stream_occ.training.data import TrainingData
 MAX_ROWS = 10_000  # of the wearer: 83 minutes, a window every half second
 PART_S = 60.0
 
-__all__ = ["MAX_ROWS", "beside", "blend", "halves", "k_neighbors_of", "n_rows_of", "own_scores", "thinned"]
+__all__ = ["MAX_ROWS", "beside", "blend", "k_neighbors_of", "n_rows_of", "own_scores", "parts", "thinned"]
 
 
 def k_neighbors_of(scorer: Scorer, tuning: Any) -> int | None:
@@ -91,8 +91,8 @@ def beside(marked: BoolArray, recording: IntArray, t_end_ns: IntArray, window_s:
     return near
 
 
-def halves(activities: list[str], recording: IntArray, t_end_ns: IntArray) -> IntArray:
-    """Half (n,), 0 or 1, of each row: recordings of an activity in turn, and minutes of a recording in turn."""
+def parts(activities: list[str], recording: IntArray, t_end_ns: IntArray, n_parts: int = 2) -> IntArray:
+    """Part (n,), from 0 on, of each row: recordings of an activity in turn, and minutes of a recording in turn."""
     activity = np.unique(np.array(activities), return_inverse=True)[1]
     order = np.lexsort((t_end_ns, recording, activity))
     of_recording = recording[order]
@@ -100,9 +100,9 @@ def halves(activities: list[str], recording: IntArray, t_end_ns: IntArray) -> In
     since_ns = t_end_ns[order] - np.repeat(t_end_ns[order][starts], np.diff(np.append(starts, len(order))))
     minute = since_ns // round(PART_S * NS_PER_S)
     is_new = (np.diff(of_recording, prepend=-1) != 0) | (np.diff(minute, prepend=-1) != 0)
-    half = np.empty(len(order), dtype=np.int64)
-    half[order] = (np.cumsum(is_new) - 1) % 2
-    return half
+    part = np.empty(len(order), dtype=np.int64)
+    part[order] = (np.cumsum(is_new) - 1) % n_parts
+    return part
 
 
 def own_scores(
@@ -114,17 +114,18 @@ def own_scores(
     admitted: BoolArray,
     k_neighbors: int,
     window_s: float,
+    n_parts: int = 2,
 ) -> FloatArray:
-    """Scores (n,) of one person's `rows` of the data, each half by the scorer blended with the other half.
+    """Scores (n,) of one person's `rows` of the data, each half (part) by the scorer blended with all the others.
 
-    scaled (n, d) are the rows as the scorer takes them; of the other half those count that are admitted (n,) and
-    overlap no row of this half.
+    scaled (n, d) are the rows as the scorer takes them; of the other parts those count that are admitted (n,) and
+    overlap no row of this part.
     """
     recording, t_end_ns = data.recording[rows], data.shown.t_end_ns[rows]
-    half = halves([data.recordings[i].activity for i in recording.tolist()], recording, t_end_ns)
+    part = parts([data.recordings[i].activity for i in recording.tolist()], recording, t_end_ns, n_parts)
     scores = np.empty(len(rows))
-    for number in (0, 1):
-        out = half == number
+    for number in range(n_parts):
+        out = part == number
         known = admitted & ~beside(out, recording, t_end_ns, window_s)
         scores[out] = blend(scorer, scaled[known], k_neighbors).score(scaled[out])
     return scores

@@ -18,7 +18,7 @@ from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, TrainingResult, load_training_config, train
 from stream_occ.training.adapting import adapt, settings_of
-from stream_occ.training.blending import MAX_ROWS, beside, blend, halves, k_neighbors_of, thinned
+from stream_occ.training.blending import MAX_ROWS, beside, blend, k_neighbors_of, parts, thinned
 from stream_occ.training.report import render_report
 from tests import fake_model
 
@@ -286,9 +286,10 @@ def test_rows_beside_a_marked_one_overlap_it_in_time() -> None:
     assert beside(marked, recording, t_end_ns, 2.0).tolist() == expected
 
 
-def test_halves_alternate_by_recording_and_minute() -> None:
+def test_halves_and_thirds_alternate_by_recording_and_minute() -> None:
     """Three walks in turn, then the three minutes of one rest in turn."""
     activities = ["walk", "walk", "walk", "sit", "sit", "sit", "sit"]
     recording = np.array([0, 1, 2, 3, 3, 3, 3])
     t_end_ns = np.array([5, 5, 5, 5, 64, 65, 130]) * NS_PER_S
-    assert halves(activities, recording, t_end_ns).tolist() == [1, 0, 1, 0, 0, 1, 0]
+    assert parts(activities, recording, t_end_ns).tolist() == [1, 0, 1, 0, 0, 1, 0]
+    assert parts(activities, recording, t_end_ns, 3).tolist() == [0, 1, 2, 0, 0, 1, 2]
