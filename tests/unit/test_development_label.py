@@ -14,7 +14,7 @@ COMMANDS = re.compile(r"(?ms)^ *```.*?^ *```$")
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Paragraphs, lists and tables, commands left out, each with what may label it: itself; of a table also its lead."""
+    """Paragraphs, lists and tables, without commands, each with what may label it: itself, of a table also its lead."""
     before = ""
     for block in re.split(r"\n\s*\n", COMMANDS.sub("", text)):
         yield block, before + block if block.lstrip().startswith("|") else block
