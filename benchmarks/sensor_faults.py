@@ -5,11 +5,12 @@ rules cost where nothing is wrong.
     python benchmarks/sensor_faults.py --dataset weda-fall --data weda-fall.zip --activities D01,D03 --every 5
     python benchmarks/sensor_faults.py --dataset weda-fall --data weda-fall.zip --undisturbed
 
-Each fault begins in the middle of a recording of an activity and lasts to its end. Counted are the windows (3 s, every
-0.5 s) that hold a faulty sample, by the time from the fault's beginning to their end; no score is taken: a window could
-be normal where no rule withholds its verdict. Where a change of axes leaves gravity where it was, within 60 degrees,
-it counts in a line of its own. With --undisturbed no fault is made: of all windows, also of falls, those without a
-verdict for any reason but a saturated sample, and what was named in how many windows and recordings.
+Each fault begins in the middle of a recording of an activity and lasts to its end. Counted are the windows (--window-s,
+every 0.5 s, behind the filter of the default features, as `detect` cuts them) that hold a faulty sample, by the time
+from the fault's beginning to their end; no score is taken: a window could be normal where no rule withholds its
+verdict. Where a change of axes leaves gravity where it was, within 60 degrees, it counts in a line of its own. With
+--undisturbed no fault is made: of all windows, also of falls, those without a verdict for any reason but a saturated
+sample, and what was named in how many windows and recordings.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ REPO = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPO))
 
 from simulators.faults import load_fault, taken  # noqa: E402
+from stream_occ import features  # noqa: E402
 from stream_occ import motion as wearer  # noqa: E402
 from stream_occ.datasets import open_dataset  # noqa: E402
-from stream_occ.quality import rest_of  # noqa: E402
 from stream_occ.samples import NS_PER_S, FloatArray, SampleBlock  # noqa: E402
-from stream_occ.sensor import SensorState, signs_of, watch_sensor  # noqa: E402
+from stream_occ.sensor import SensorState, looks_of, watch_sensor  # noqa: E402
 from stream_occ.windowing import WindowShape, iter_windows  # noqa: E402
 
-SHAPE = WindowShape.of(rate_hz=50.0, window_s=3.0, hop_s=0.5)
-N_OVERLAPPING = 6
+RATE_HZ, HOP_S = 50.0, 0.5
+SOS = features.design_lowpass(features.load("fall31"), RATE_HZ)
 SINCE_S = (0.0, 0.3, 0.5, 1.0, 2.0, 4.0, 1e9)
 UNTURNED_DEG = 60.0
 AS_IS = np.eye(3)
@@ -85,14 +86,14 @@ FAULTS = (
 )
 
 
-def judged(block: SampleBlock) -> Iterator[tuple[int, bool, tuple[str, ...]]]:
+def judged(block: SampleBlock, window_s: float) -> Iterator[tuple[int, bool, tuple[str, ...]]]:
     """End, whether it could be normal, and the faults that hold, of each window."""
-    state = SensorState()
-    for batch in iter_windows(block, SHAPE):
+    state, shape = SensorState(), WindowShape.of(rate_hz=RATE_HZ, window_s=window_s, hop_s=HOP_S)
+    n_overlapping = -(-shape.n_samples // shape.n_hop)
+    for batch in iter_windows(block, shape, sos=SOS):
         found = wearer.motion(batch)
-        means = found.norm_mean_ms2.tolist(), rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
-        for t_end_ns, signs, *mean in zip(batch.t_end_ns.tolist(), signs_of(batch, found), *means, strict=True):
-            state, may_be_normal = watch_sensor(state, signs, *mean, n_overlapping=N_OVERLAPPING)
+        for t_end_ns, look in zip(batch.t_end_ns.tolist(), looks_of(batch, found), strict=True):
+            state, may_be_normal = watch_sensor(state, *look, n_overlapping=n_overlapping)
             yield t_end_ns, may_be_normal, state.faults
 
 
@@ -111,10 +112,11 @@ def main() -> None:
     parser.add_argument("--activities", help="some, separated by commas; all without")
     parser.add_argument("--every", type=int, default=1, help="one of so many recordings")
     parser.add_argument("--longest-s", type=float, default=60.0, help="of a recording, from its beginning")
+    parser.add_argument("--window-s", type=float, default=4.5, help="of a window")
     parser.add_argument("--undisturbed", action="store_true", help="no faults: what the rules cost")
     args = parser.parse_args()
     if args.undisturbed:
-        tell_costs(args.dataset, args.data)
+        tell_costs(args.dataset, args.data, args.window_s)
         return
     only = None if args.activities is None else set(args.activities.split(","))
     seen: dict[str, Counter[tuple[float, bool]]] = {}
@@ -133,7 +135,7 @@ def main() -> None:
             for name, disturb, start_ns in [("undisturbed", None, 0), *started(block, at_ns)]:
                 changed = block if disturb is None else after(block, at_ns, disturb)
                 told = seen.setdefault(name, Counter())
-                for t_end_ns, may_be_normal, faults in judged(changed):
+                for t_end_ns, may_be_normal, faults in judged(changed, args.window_s):
                     if t_end_ns >= start_ns:
                         since_s = (t_end_ns - start_ns) / NS_PER_S
                         told[max(s for s in SINCE_S if s <= since_s), may_be_normal] += 1
@@ -148,14 +150,14 @@ def main() -> None:
         print(f"{name:34}" + "".join(f"{f'{a} of {n}':>13}" for a, n in counts), dict(names.get(name, {})))
 
 
-def tell_costs(dataset: str, data: Path) -> None:
+def tell_costs(dataset: str, data: Path, window_s: float) -> None:
     """Prints a line for everyday activities and one for falls."""
     for is_fall in (False, True):
         n_windows = n_without = 0
         named, recordings = Counter[str](), Counter[str]()
         with open_dataset(dataset, data, variant=None) as source:
             for one in source.iter_recordings():
-                told = list(judged(one.block)) if bool(one.is_fall) == is_fall else []
+                told = list(judged(one.block, window_s)) if bool(one.is_fall) == is_fall else []
                 n_windows += len(told)
                 n_without += sum(not may_be_normal and "saturated" not in faults for _, may_be_normal, faults in told)
                 faults_of = [faults for *_, faults in told]

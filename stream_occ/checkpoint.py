@@ -24,7 +24,7 @@ from stream_occ.samples import Decision
 from stream_occ.sensor import RestState, SensorState
 from stream_occ.windowing import CutterState
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (

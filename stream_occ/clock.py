@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import median
 
 from stream_occ.samples import NS_PER_S
 
 CLOCK_STEP_NS = 60 * NS_PER_S  # of so long the sample that was least late tells the clock: links only delay
 CLOCK_JUMP_NS = 30 * NS_PER_S  # lateness that changes by more is a backlog, or a clock that was set
+CLOCK_RUSH_NS = 3 * NS_PER_S  # lateness that changes by more in half a minute, a tenth: no clock runs so
 CLOCK_PACE_NS = 1 * NS_PER_S  # of two minutes in a row: a pace within 1.7 % of life
 CLOCK_STEPS = 10
 CLOCK_STEPS_FOR_DRIFT = 4
@@ -19,15 +21,18 @@ EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
 @dataclass(frozen=True, slots=True)
 class ClockState:
     """A device's clock against ours. since_ns: UTC at which the present minute began; first_lag_ns, lag_ns: by how much
-    the newest stamp of its first message, and of the least late one, was behind UTC; lows: (UTC, lag_ns) of the last
-    whole minutes; faults: what holds now. own_lag_ns: by how much a clock that nobody sets is behind UTC, last found
-    where samples came at the pace of life for two minutes: a backlog comes faster, or slower where the link can do no
-    more; None where the clock is UTC's, or not known yet. set_ns: by how much our clock was set forward, all in all,
-    since the device's was last right by it; least_ns: the least lag of the whole minutes since then."""
+    the newest stamp of its first message, and of the least late one, was behind UTC; early_ns, late_ns: the latter in
+    each of its halves, None before the second; lows: (UTC, lag_ns) of the last whole minutes; faults: what holds now.
+    own_lag_ns: by how much a clock that nobody sets is behind UTC, last found where samples came at the pace of life
+    for two minutes: a backlog comes faster, or slower where the link can do no more; None where the clock is UTC's, or
+    not known yet. set_ns: by how much our clock was set forward, all in all, since the device's was last right by it;
+    least_ns: the least lag of the whole minutes since then."""
 
     since_ns: int | None = None
     first_lag_ns: int = 0
     lag_ns: int = 0
+    early_ns: int | None = None
+    late_ns: int | None = None
     lows: tuple[tuple[int, int], ...] = ()
     faults: tuple[str, ...] = ()
     own_lag_ns: int | None = None
@@ -52,17 +57,22 @@ class ClockState:
 
     @property
     def drift_ppm(self) -> float | None:
-        """By how many millionths the clock is fast, over up to ten minutes; None before there are four."""
+        """By how many millionths the clock is fast, over up to ten minutes; None before there are four.
+
+        The lesser of what it gained from first to last and in the median minute: a clock that is set once runs no
+        faster.
+        """
         if len(self.lows) < CLOCK_STEPS_FOR_DRIFT:
             return None
-        (first_ns, first_lag_ns), (last_ns, last_lag_ns) = self.lows[0], self.lows[-1]
-        return (first_lag_ns - last_lag_ns) / (last_ns - first_ns) * 1e6
+        return min((_pace(self.lows[0], self.lows[-1]), median(map(_pace, self.lows, self.lows[1:]))), key=abs)
 
 
 def push_clock(state: ClockState, newest_t_ns: int, now_ns: int, *, is_own: bool = False) -> ClockState:
     """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC); is_own: nobody sets the clock.
 
-    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. Neither touches a window.
+    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. Neither touches a window. A
+    minute in which stamps come faster or slower than life, by more than a tenth, tells of neither: that is a backlog
+    which is worked off, or another rate than is declared.
     """
     lag_ns = now_ns - newest_t_ns
     if not is_own and state.own_lag_ns is not None:
@@ -72,14 +82,33 @@ def push_clock(state: ClockState, newest_t_ns: int, now_ns: int, *, is_own: bool
             now_ns, lag_ns, lag_ns, own_lag_ns=state.own_lag_ns, set_ns=state.set_ns, least_ns=state.least_ns
         )
     if now_ns - state.since_ns < CLOCK_STEP_NS:
-        return state if lag_ns >= state.lag_ns else replace(state, lag_ns=lag_ns)
+        return _in_minute(state, lag_ns, is_late=now_ns - state.since_ns >= CLOCK_STEP_NS // 2)
+    state = _ended_minute(state, now_ns, is_own=is_own)
+    return replace(state, since_ns=now_ns, first_lag_ns=lag_ns, lag_ns=lag_ns, early_ns=None, late_ns=None)
+
+
+def _in_minute(state: ClockState, lag_ns: int, *, is_late: bool) -> ClockState:
+    """The state with one more message; is_late: it came in the minute's second half."""
+    if is_late:
+        early_ns = state.lag_ns if state.early_ns is None else state.early_ns
+        late_ns = lag_ns if state.late_ns is None else min(lag_ns, state.late_ns)
+        if (early_ns, late_ns) != (state.early_ns, state.late_ns):
+            state = replace(state, early_ns=early_ns, late_ns=late_ns)
+    return state if lag_ns >= state.lag_ns else replace(state, lag_ns=lag_ns)
+
+
+def _ended_minute(state: ClockState, now_ns: int, *, is_own: bool) -> ClockState:
+    """What a minute tells that is over; where stamps did not keep its pace, what was known of the clock is void."""
+    early_ns, late_ns = state.early_ns, state.late_ns
+    if early_ns is not None and late_ns is not None and abs(late_ns - early_ns) > CLOCK_RUSH_NS:
+        return replace(state, lows=())
     lows = (*state.lows, (now_ns, state.lag_ns))[-CLOCK_STEPS:]
     is_in_pace = is_own and len(lows) > 1 and abs(lows[-1][1] - lows[-2][1]) <= CLOCK_PACE_NS
     own_lag_ns = state.lag_ns if is_in_pace else state.own_lag_ns
     is_right = abs(state.lag_ns) <= CLOCK_OFFSET_S[1] * NS_PER_S
     set_ns = 0 if is_right else state.set_ns
     least_ns = state.lag_ns if is_right or state.least_ns is None else min(state.least_ns, state.lag_ns)
-    state = ClockState(now_ns, lag_ns, lag_ns, lows, state.faults, own_lag_ns, set_ns, least_ns)
+    state = replace(state, lows=lows, own_lag_ns=own_lag_ns, set_ns=set_ns, least_ns=least_ns)
     measured = (
         ("clock_skew", state.offset_s, CLOCK_OFFSET_S),
         ("clock_drift", state.drift_ppm, CLOCK_DRIFT_PPM),
@@ -92,6 +121,11 @@ def push_clock(state: ClockState, newest_t_ns: int, now_ns: int, *, is_own: bool
     return replace(state, faults=faults)
 
 
+def _pace(before: tuple[int, int], after: tuple[int, int]) -> float:
+    """By how many millionths a clock is fast that lost as much of its lag."""
+    return (before[1] - after[1]) / (after[0] - before[0]) * 1e6
+
+
 def set_clock(state: ClockState, by_ns: int) -> ClockState:
     """The state after our own clock was set forward by so much: the device's is as much further behind."""
     if state.since_ns is None:
@@ -101,6 +135,8 @@ def set_clock(state: ClockState, by_ns: int) -> ClockState:
         since_ns=state.since_ns + by_ns,
         first_lag_ns=state.first_lag_ns + by_ns,
         lag_ns=state.lag_ns + by_ns,
+        early_ns=None if state.early_ns is None else state.early_ns + by_ns,
+        late_ns=None if state.late_ns is None else state.late_ns + by_ns,
         lows=tuple((t_ns + by_ns, lag_ns + by_ns) for t_ns, lag_ns in state.lows),
         own_lag_ns=None if state.own_lag_ns is None else state.own_lag_ns + by_ns,
         set_ns=state.set_ns + by_ns,

@@ -34,8 +34,7 @@ class MotionLimits:
 @dataclass(frozen=True, slots=True, eq=False)
 class Motion:
     """Of n windows: std of |a| (m/s2) and mean |w| (rad/s) over the last second; unit mean acceleration (n, 3) of the
-    first and of the last second; whether nothing moves beyond noise; whether no value changes at all; mean and std of
-    |a| over the whole window."""
+    first and of the last second; whether nothing moves beyond noise; whether no value changes at all."""
 
     acc_std_ms2: FloatArray
     gyr_mean_rads: FloatArray
@@ -43,8 +42,6 @@ class Motion:
     gravity_after: FloatArray
     is_motionless: BoolArray
     is_stuck: BoolArray
-    norm_mean_ms2: FloatArray
-    norm_std_ms2: FloatArray
 
     def take(self, rows: np.ndarray[Any, Any]) -> Motion:
         """The motion of some of the windows, by mask or by number."""
@@ -74,21 +71,20 @@ def joined(parts: Sequence[Motion]) -> Motion:
 
 
 def _unfilled(n: int) -> Motion:
-    acc_std, gyr_mean, norm_mean, norm_std = (np.empty(n) for _ in range(4))
+    acc_std, gyr_mean = np.empty(n), np.empty(n)
     before, after, is_motionless, is_stuck = np.empty((n, 3)), np.empty((n, 3)), np.empty(n, bool), np.empty(n, bool)
-    return Motion(acc_std, gyr_mean, before, after, is_motionless, is_stuck, norm_mean, norm_std)
+    return Motion(acc_std, gyr_mean, before, after, is_motionless, is_stuck)
 
 
 def _fill(found: Motion, rows: slice, signals: FloatArray, n_tail: int) -> None:
     tail, norm = signals[:, :, -n_tail:], _norm(signals[:, :3])
-    found.norm_mean_ms2[rows], found.norm_std_ms2[rows] = mean_std(norm)
     found.acc_std_ms2[rows] = mean_std(np.ascontiguousarray(norm[:, -n_tail:]))[1]
     found.gyr_mean_rads[rows] = _mean(_norm(tail[:, 3:]))
     found.gravity_before[rows] = _direction(signals[:, :3, :n_tail])
     found.gravity_after[rows] = _direction(tail[:, :3])
     turning = _norm(signals[:, 3:] - _mean(np.ascontiguousarray(signals[:, 3:]))[..., None])
     is_steady = np.sqrt(_mean(turning * turning)) < MOTIONLESS_GYR_RADS
-    found.is_motionless[rows] = (found.norm_std_ms2[rows] < MOTIONLESS_ACC_MS2) & is_steady
+    found.is_motionless[rows] = (mean_std(norm)[1] < MOTIONLESS_ACC_MS2) & is_steady
     spread = np.maximum.reduce(signals, axis=-1) - np.minimum.reduce(signals, axis=-1)
     found.is_stuck[rows] = (spread < STUCK_SPREAD).all(axis=-1)
 

@@ -27,11 +27,11 @@ from stream_occ.events import (
 )
 from stream_occ.joining import JoinState
 from stream_occ.motion import direction_of, motion
-from stream_occ.quality import Signs, rest_of
+from stream_occ.quality import Signs
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, Alert, Contributions, Decision, FloatArray, Label, SampleBlock
 from stream_occ.scoring import Model
-from stream_occ.sensor import SensorState, signs_of, watch_sensor
+from stream_occ.sensor import SensorState, looks_of, watch_sensor
 from stream_occ.windowing import (
     CutterState,
     WindowBatch,
@@ -147,13 +147,13 @@ class PipelineState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """One window apart from its score: what the engine is to see of it, |a| at rest, signs of a bad sensor, and whether
+    """One window apart from its score: what the engine is to see of it, signs of a bad sensor, |a|, and whether
     it ends a segment or has a hole that was bridged."""
 
     seen: Observation
+    signs: Signs
     mean_ms2: float
     rest_ms2: float
-    signs: Signs
     is_closing: bool
     is_bridged: bool
 
@@ -306,9 +306,8 @@ class Pipeline:
             )
             for i, (device_id, t_start_ns, t_end_ns) in enumerate(ends)
         ]
-        means = found.norm_mean_ms2.tolist(), rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
-        marks = batch.closes.tolist(), batch.bridged.tolist()
-        return [_Look(*row) for row in zip(seen, *means, signs_of(batch, found), *marks, strict=True)]
+        rows = zip(seen, looks_of(batch, found), batch.closes.tolist(), batch.bridged.tolist(), strict=True)
+        return [_Look(one, *look, *marks) for one, look, *marks in rows]
 
     def _decide(
         self, device: DeviceState, scored: Sequence[tuple[_Look, float, Contributions]]

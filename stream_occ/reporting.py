@@ -28,7 +28,8 @@ from stream_occ.topics import Topics
 log = logging.getLogger("stream_occ.reporting")
 
 RATE_TOLERANCE = 0.1  # share by which the measured rate may differ from the profile's before it is a fault
-RATE_OFF_S = 5.0  # so long: a link that stutters makes a rate of a second
+RATE_OFF_S = 5.0  # so long, while samples come: a link that stutters makes a rate of a second
+RATE_KNOWN_S = 1.5  # after a gap: what comes in single messages between gaps has any rate for a moment
 MAX_UNSENT = 1000  # alerts and waveforms of a device that wait for room in the outgoing queue; then the oldest go
 RETAINED = frozenset({"pending", "alarm", "acknowledged"})
 UNCONFIRMED = frozenset({"suspected", "checking", "expired"})  # what `publish_suspected: false` leaves out
@@ -37,6 +38,7 @@ NO_VERDICT = frozenset(
 )  # with these a window below the threshold is not normal
 DOUBLED_OF, DOUBLED_SHARE = 200, 0.1  # of so many samples so large a share came twice: a link that is set up twice
 SILENCE = frozenset({"no_data", "not_scored"})
+REFUSED_S = 1.0  # while messages come and none is taken: then nobody knows how the wearer is
 EVERYDAY = frozenset({"duplicate", "interpolated", "bridged"})  # odd samples that are counted and are no fault
 
 
@@ -169,7 +171,7 @@ class Reporter:
             name: Literal["waiting", "normal"] | AlertState = record.open_alert.state
         else:
             is_odd = state is not None and (state.faults or state.is_history(self._live_within_s))
-            is_trusted = not is_odd and not faults & NO_VERDICT
+            is_trusted = not is_odd and not faults & NO_VERDICT and not _is_refused(record, now_s)
             name = "normal" if is_scored and is_trusted else "waiting"
         return StateMessage(
             state=name,
@@ -212,11 +214,13 @@ class Reporter:
         faults = set(record.fault_seen_s)
         faults.update(self._service_faults, () if state is None else (*state.faults, *state.clock.faults))
         nominal_hz = record.profile.nominal_rate_hz
-        if nominal_hz is None or rate_hz is None or abs(rate_hz / nominal_hz - 1) <= RATE_TOLERANCE:
+        data_s = now_s if record.data_s is None else record.data_s
+        if nominal_hz is None or state is None or rate_hz is None:
             record.rate_off_s = None
-        elif record.rate_off_s is None:
-            record.rate_off_s = now_s
-        if record.rate_off_s is not None and now_s - record.rate_off_s >= RATE_OFF_S:
+        elif state.resampler.segment_s >= RATE_KNOWN_S:
+            is_off = abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE
+            record.rate_off_s = (data_s if record.rate_off_s is None else record.rate_off_s) if is_off else None
+        if record.rate_off_s is not None and data_s - record.rate_off_s >= RATE_OFF_S:
             faults.add("rate_mismatch")
         if rate_hz is not None and rate_hz < self._model.min_stream_hz:
             faults.add("rate_too_low")
@@ -224,6 +228,8 @@ class Reporter:
             faults.add("drift")
         if self._is_over_budget(state, now_ns):
             faults.add("rate_limited")
+        if state is not None and state.events.is_not_worn:
+            faults.add("not_worn")
         if not record.is_online:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
@@ -236,6 +242,11 @@ class Reporter:
         if state is None or self._too_many_a_day is None:
             return False
         return raised_lately(state.raised_ns, state.clock_ns(now_ns)) >= self._too_many_a_day
+
+
+def _is_refused(record: DeviceRecord, now_s: float) -> bool:
+    """True where what came last, for REFUSED_S, was refused."""
+    return record.data_s is not None and record.heard_s > record.data_s and now_s - record.data_s > REFUSED_S
 
 
 def _say_late(device_id: str, record: DeviceRecord, state: DeviceState | None) -> None:

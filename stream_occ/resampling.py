@@ -103,6 +103,11 @@ class ResamplerState:
         return (self.recent_t_ns.size - 1) * NS_PER_S / float(self.recent_t_ns[-1] - self.recent_t_ns[0])
 
     @property
+    def segment_s(self) -> float:
+        """For how long samples have come without a gap."""
+        return 0.0 if self.last_t_ns is None else (self.last_t_ns - self.anchor_t_ns) / NS_PER_S
+
+    @property
     def measured_jitter_ms(self) -> float | None:
         """Standard deviation of the last 64 intervals of the segment, ms; None before there are two samples."""
         return float(np.diff(self.recent_t_ns).std()) / 1e6 if self.recent_t_ns.size > 1 else None

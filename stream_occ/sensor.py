@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,9 +18,12 @@ from stream_occ.quality import (
     is_moving,
     is_noisy,
     motion_fault,
+    norm_mean_std,
     rest_fault,
+    rest_of,
     watch,
 )
+from stream_occ.samples import FloatArray
 from stream_occ.windowing import WindowBatch
 
 REST_WINDOWS_FOR_FAULT = 3  # windows at rest that must agree before a fault is named or taken back
@@ -50,18 +54,25 @@ class SensorState:
         return self.quality.faults if self.rest.fault is None else (self.rest.fault, *self.quality.faults)
 
 
-def signs_of(batch: WindowBatch, found: Motion) -> list[Signs]:
-    """What each window shows of its sensor: of nearly all, nothing."""
+def looks_of(batch: WindowBatch, found: Motion) -> Iterator[tuple[Signs, float, float]]:
+    """What each window shows of its sensor before any filter: signs, of nearly all none; its mean |a|, and the same at
+    rest."""
+    mean, std = norm_mean_std(batch.unfiltered)
+    return zip(_signs_of(batch, found, mean), mean.tolist(), rest_of(mean, std).tolist(), strict=True)
+
+
+def _signs_of(batch: WindowBatch, found: Motion, mean_ms2: FloatArray) -> list[Signs]:
+    signals = batch.unfiltered
     signs = [CLEAN] * len(batch)
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
-    noisy, in_part = is_noisy(batch.signals)
+    noisy, in_part = is_noisy(signals)
     saturated, lossy = batch.saturated, batch.lossy | batch.slow
-    axes = agreement(batch.signals, found.norm_mean_ms2, rate_hz=batch.rate_hz)
+    axes = agreement(signals, mean_ms2, rate_hz=batch.rate_hz)
     turned, votes = axes.is_turned & ~saturated, np.where(saturated | batch.bridged, 0, axes.votes)
     jump = axes.is_jump & ~saturated
     odd = axes.is_odd | in_part | (held & STALLED != 0)
     rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated | lossy | jump | odd | (votes != 0))
-    moving = is_moving(batch.signals[rows], rate_hz=batch.rate_hz).tolist()
+    moving = is_moving(signals[rows], rate_hz=batch.rate_hz).tolist()
     for i, moves in zip(rows.tolist(), moving, strict=True):
         signs[i] = Signs(
             held=int(held[i]),

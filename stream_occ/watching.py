@@ -10,9 +10,8 @@ import numpy as np
 
 from stream_occ import motion as wearer
 from stream_occ.motion import Motion
-from stream_occ.quality import rest_of
 from stream_occ.samples import BoolArray, IntArray
-from stream_occ.sensor import SensorState, signs_of, watch_sensor
+from stream_occ.sensor import SensorState, looks_of, watch_sensor
 from stream_occ.windowing import WindowBatch, WindowShape
 
 
@@ -44,10 +43,8 @@ def shown(batches: Iterable[WindowBatch], shape: WindowShape) -> Shown:
     for batch in batches:
         found, closes = wearer.motion(batch), batch.closes
         is_faulty = np.zeros(len(batch), dtype=np.bool_)
-        means = found.norm_mean_ms2.tolist(), rest_of(found.norm_mean_ms2, found.norm_std_ms2).tolist()
-        looks = zip(signs_of(batch, found), *means, closes.tolist(), strict=True)
-        for i, (signs, mean_ms2, rest_ms2, is_closing) in enumerate(looks):
-            after, may_be_normal = watch_sensor(state, signs, mean_ms2, rest_ms2, n_overlapping=n_overlapping)
+        for i, (look, is_closing) in enumerate(zip(looks_of(batch, found), closes.tolist(), strict=True)):
+            after, may_be_normal = watch_sensor(state, *look, n_overlapping=n_overlapping)
             is_faulty[i] = not may_be_normal
             state = state if is_closing else after
         parts.append(Shown(batch.t_end_ns, found, closes, is_faulty))

@@ -28,7 +28,8 @@ class WindowBatch:
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
     window's end, bit 12 where one stalled, bit 13 where a hole was bridged in it, bit 14 where a sample of it is
     saturated, bit 15 where a loss was bridged in it, bit 16 where too few samples came in it; None: nobody has looked.
-    is_closing: bool (n,), made by `closing_window`; None: none of them.
+    is_closing: bool (n,), made by `closing_window`; None: none of them. raw: the signals before the model's filter,
+    (n, 6, m); None: there was none.
     """
 
     device_ids: tuple[str, ...]
@@ -37,6 +38,7 @@ class WindowBatch:
     signals: FloatArray
     held: IntArray | None = None
     is_closing: BoolArray | None = None
+    raw: FloatArray | None = None
 
     def __len__(self) -> int:
         return int(self.signals.shape[0])
@@ -51,6 +53,11 @@ class WindowBatch:
         """Stamps (n,) of the windows' last samples."""
         ends: IntArray = self.t_start_ns + round((self.n_samples - 1) * NS_PER_S / self.rate_hz)
         return ends
+
+    @property
+    def unfiltered(self) -> FloatArray:
+        """The signals (n, 6, m) as the sensor made them: a model's low-pass takes noise away, and with it the sign."""
+        return self.signals if self.raw is None else self.raw
 
     @property
     def bridged(self) -> BoolArray:
@@ -135,7 +142,8 @@ class WindowShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutterState:
-    """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on.
+    """What a segment keeps for its next window: filtered signals (6, n) from grid sample `first` on, and where there is
+    a filter `raw`, the same before it.
 
     `next_start` is the grid sample at which the next window starts; filter_state as `filtering.sos_filter` keeps it;
     held: int64 (n,), which of the unfiltered signals are held at each grid sample, BRIDGED, SATURATED and LOSSY;
@@ -146,6 +154,7 @@ class CutterState:
     first: int = 0
     next_start: int = 0
     signals: FloatArray = field(default_factory=lambda: _NO_SIGNALS)
+    raw: FloatArray = field(default_factory=lambda: _NO_SIGNALS)
     filter_state: FloatArray | None = None
     held: IntArray = field(default_factory=lambda: _NO_HELD)
     n_came: IntArray = field(default_factory=lambda: _NO_HELD)
@@ -176,15 +185,12 @@ def push_chunk(
         held |= np.where(chunk.lossy, LOSSY, 0)
     held, n_came = np.concatenate([state.held, held]), np.concatenate([state.n_came, chunk.n_came])
     signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
+    raw = state.raw if sos is None else np.concatenate([state.raw, np.ascontiguousarray(chunk.values.T)], axis=1)
     first, start = state.first, state.next_start
     end = first + signals.shape[1]
     n_windows = max(0, (end - shape.n_samples - start) // shape.n_hop + 1)
     starts = start + shape.n_hop * np.arange(n_windows, dtype=np.int64)
-    if n_windows:
-        views = sliding_window_view(signals[:, start - first :], shape.n_samples, axis=1)
-        cut = views[:, :: shape.n_hop][:, :n_windows].transpose(1, 0, 2)
-    else:
-        cut = np.empty((0, 6, shape.n_samples))
+    cut, raw_cut = (_cut(kept[:, start - first :], shape, n_windows) for kept in (signals, raw))
     t_start_ns = chunk.anchor_t_ns + grid_offset_ns(starts, shape.rate_hz)
     is_held = np.zeros(n_windows, dtype=np.int64)
     if n_windows and held.any():
@@ -193,12 +199,22 @@ def push_chunk(
     are_slow = shape.are_slow(n_came, starts - first) if n_windows else None
     if are_slow is not None:
         is_held |= np.where(are_slow, SLOW, 0)
-    batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held)
+    raw_of = None if sos is None else raw_cut
+    batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held, raw=raw_of)
     next_start = start + n_windows * shape.n_hop
     keep_from = max(first, min(next_start, end - shape.n_samples))
-    tail, held, n_came = signals[:, keep_from - first :].copy(), held[keep_from - first :], n_came[keep_from - first :]
-    kept = held.copy(), n_came.copy()
-    return CutterState(keep_from, next_start, tail, filter_state, *kept, hold, chunk.anchor_t_ns), batch
+    signals, raw = signals[:, keep_from - first :].copy(), raw[:, keep_from - first :].copy()
+    held, n_came = held[keep_from - first :].copy(), n_came[keep_from - first :].copy()
+    kept = CutterState(keep_from, next_start, signals, raw, filter_state, held, n_came, hold, chunk.anchor_t_ns)
+    return kept, batch
+
+
+def _cut(signals: FloatArray, shape: WindowShape, n_windows: int) -> FloatArray:
+    """The first windows (n_windows, 6, m) of signals (6, n), as a view."""
+    if n_windows == 0 or signals.shape[1] == 0:
+        return np.empty((0, 6, shape.n_samples))
+    views = sliding_window_view(signals, shape.n_samples, axis=1)
+    return views[:, :: shape.n_hop][:, :n_windows].transpose(1, 0, 2)
 
 
 def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) -> WindowBatch:
@@ -218,8 +234,9 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
     are_slow = shape.are_slow(state.n_came, np.array([start - state.first]))
     if are_slow is not None:
         held |= np.where(are_slow, SLOW, 0)
-    signals = np.ascontiguousarray(state.signals[None, :, start - state.first :])
-    return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held, np.ones(1, dtype=np.bool_))
+    signals, raw = (np.ascontiguousarray(kept[None, :, start - state.first :]) for kept in (state.signals, state.raw))
+    is_closing, raw_of = np.ones(1, dtype=np.bool_), raw if state.raw.size else None
+    return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held, is_closing, raw_of)
 
 
 def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBatch:
@@ -236,6 +253,7 @@ def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBat
         np.concatenate([batch.signals for batch in batches]),
         np.concatenate([np.zeros(len(b), dtype=np.int64) if b.held is None else b.held for b in batches]),
         np.concatenate([batch.closes for batch in batches]),
+        None if all(b.raw is None for b in batches) else np.concatenate([b.unfiltered for b in batches]),
     )
 
 

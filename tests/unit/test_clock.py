@@ -33,6 +33,9 @@ def clocked(lag_s_of, minutes):
         (lambda s: -0.002 * s, 0.96, 2000.0, ("clock_drift",)),
         (lambda s: 0.0001 * s, -0.042, -100.0, ()),
         (lambda s: 7200.0 - 9 * s, None, None, ()),  # a backlog that is worked off
+        (lambda s: 0.4 * s, None, None, ()),  # another rate
+        (lambda s: 2.0 * (s >= 200), -2.0, 0.0, ()),  # set once
+        (lambda s: 8.0 * (s >= 200), -8.0, 0.0, ()),
     ],
 )
 def test_clock_is_told_by_the_least_late_message(lag_s_of, offset_s, drift_ppm, faults):

@@ -257,6 +257,14 @@ def test_noise_is_told_from_motion():
     assert [found.tolist() for found in is_noisy(loud[None, :, :9])] == [[False], [False]]
 
 
+def test_window_of_which_three_quarters_are_noise_is_noisy():
+    """Of 150 samples the first or the last 122; not 98."""
+    rng, sample = np.random.default_rng(0), np.arange(150)
+    loud, low = (rng.normal(0, s, (6, 150)) for s in (2.0, 0.1))
+    windows = [np.where(rows, loud, low) for rows in (sample < 122, sample >= 28, sample < 98, sample >= 52)]
+    assert is_noisy(np.stack(windows))[0].tolist() == [True, True, False, False]
+
+
 def test_noise_in_part_of_a_window_is_told_at_its_ends():
     """The first or the last 66 samples, not 40, and not as many in the middle."""
     rng = np.random.default_rng(0)
@@ -268,7 +276,7 @@ def test_noise_in_part_of_a_window_is_told_at_its_ends():
 
 
 def test_noise_counts_once_it_lasts():
-    """Sixty noisy windows in a row make the fault, thirty clean ones take it back."""
+    """Sixty noisy windows make the fault, thirty clean ones take it back."""
     state, told = QualityState(), []
     for signs in [Signs(is_noisy=True)] * 59 + [Signs()] * 30 + [Signs(is_noisy=True)] * 61 + [CLEAN] * 31:
         state = watch(state, signs)

@@ -37,6 +37,19 @@ def test_no_window_crosses_a_gap():
     assert batch.signals[1, 0].tolist() == list(range(30, 55))
 
 
+def test_windows_behind_a_filter_carry_what_the_sensor_made():
+    """Before the filter they are those of no filter, the one that ends the piece before a gap and off the hop too."""
+    t_ms, shape = [*range(0, 700, 20), *range(2600, 3200, 20)], WindowShape.of(rate_hz=50.0, window_s=0.5, hop_s=0.5)
+    sos = butter1_lowpass_sos(10.0, 50.0)
+    behind, plain = (
+        concatenate(list(iter_windows(still(t_ms), shape, sos=s, closing=True)), shape) for s in (sos, None)
+    )
+    assert plain.raw is None
+    assert behind.closes.tolist() == [False, True, False]
+    assert not np.array_equal(behind.signals, plain.signals)
+    np.testing.assert_array_equal(behind.unfiltered, plain.signals)
+
+
 def test_window_over_samples_that_came_too_late_is_marked():
     """Three in a row at 50 Hz, dropped behind one that is newer: a hole of 80 ms. One alone leaves 40 ms, no hole."""
     for late, is_marked in (([10, 11, 12], True), ([10], False)):
