@@ -17,7 +17,7 @@ def moving(n):
     """Motion of n windows in which the wearer moves, of unknown posture: a check that ends in them is pending."""
     nan = np.full((n, 3), np.nan)
     one, none = np.ones(n), np.zeros(n, dtype=bool)
-    return Motion(one, one, nan, nan, none, none, one, one)
+    return Motion(one, one, nan, nan, none, none)
 
 
 def lying(n, first=0):
@@ -27,7 +27,7 @@ def lying(n, first=0):
     end = np.where(after[:, None], down, up)
     still = np.where(after, 0.0, 1.0)
     none = np.zeros(n, dtype=bool)
-    return Motion(still, still, np.tile(up, (n, 1)), end, none, none, still, still)
+    return Motion(still, still, np.tile(up, (n, 1)), end, none, none)
 
 
 def trial(subject, name, X, *, is_fall=False, overlaps=None, fall_ns=None, duration_s=60.0, motion=None):

@@ -45,7 +45,7 @@ def watched(values, *, person="p", hours=1.0, hop_s=0.5, still=None, closing=(),
     spread, none = np.where(is_still, 0.0, 1.0), np.zeros(scores.size, dtype=bool)
     before = np.tile(UP, (scores.size, 1))
     after = np.where(is_still[:, None], DOWN, UP)
-    motion = Motion(spread, spread, before, after, none, none, spread, spread)
+    motion = Motion(spread, spread, before, after, none, none)
     is_closing, is_faulty = (np.isin(np.arange(scores.size), numbers) for numbers in (closing, faulty))
     return Watched(person, scores, Shown(t_end_ns, motion, is_closing, is_faulty), hours)
 
