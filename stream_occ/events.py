@@ -27,6 +27,7 @@ __all__ = [
     "Refusal",
     "command",
     "finish",
+    "is_near_impact",
     "push",
     "tick",
 ]
@@ -188,9 +189,14 @@ def _worn(state: EventState, seen: Observation, policy: EventPolicy) -> tuple[in
     if is_flagged or not seen.is_motionless or policy.not_worn_s <= 0 or (alert is not None and alert.is_open):
         return None, False
     idle_ns = seen.t_end_ns if state.idle_since_ns is None else state.idle_since_ns
-    is_guarded = alert is not None and seen.t_end_ns - alert.t_last_flagged_ns < ns(policy.not_worn_guard_s)
+    is_guarded = is_near_impact(alert, seen.t_end_ns, policy.not_worn_guard_s)
     is_long = seen.t_end_ns - idle_ns >= ns(policy.not_worn_s)
     return idle_ns, state.is_not_worn or (is_long and not is_guarded)
+
+
+def is_near_impact(alert: OpenAlert | None, t_ns: int, guard_s: float) -> bool:
+    """True in an open alert, and for guard_s after its last flagged window: what lies still may be somebody."""
+    return alert is not None and (alert.is_open or t_ns - alert.t_last_flagged_ns < ns(guard_s))
 
 
 def _on_clock(state: EventState, seen: Observation, policy: EventPolicy) -> EventState:

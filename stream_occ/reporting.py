@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from stream_occ.alarm_rate import budget_of, raised_lately, too_many
 from stream_occ.config import Config
+from stream_occ.events import is_near_impact
 from stream_occ.inbox import Link, Outcome
 from stream_occ.intake import DeviceRecord
 from stream_occ.messages import (
@@ -54,6 +55,7 @@ class Reporter:
         budget = budget_of(model)
         self._too_many_a_day = None if budget is None else too_many(budget)
         self._live_within_s = config.events.live_within_s
+        self._guard_s = config.events.not_worn_guard_s
         self._scored_within_s = max(self._output.offline_after_s, model.window_s + 2 * model.hop_s)
 
     def decision(self, decision: Decision) -> None:
@@ -234,6 +236,8 @@ class Reporter:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
             faults.add("not_scored")
+        if state is not None and is_near_impact(state.events.alert, state.clock_ns(now_ns), self._guard_s):
+            faults -= {"stuck"} - record.faults  # after an impact stillness is a sign of a fall, and no excuse
         record.raised.update(faults - record.faults - self._service_faults - SILENCE)
         record.faults = frozenset(faults)
         return faults

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_occ.samples import NS_PER_S
+from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model
-from tests.unit.service_bench import CHECKED, T0_NS, Bench
+from tests.unit.service_bench import CHECKED, JSON, T0_NS, Bench
 
 
 def fallen(**sections: object) -> Bench:
@@ -305,3 +305,18 @@ def test_in_what_the_first_window_is_odd_stays_with_the_alert(monkeypatch: pytes
     link, odd = fallen().link, [["last_acc_x_ms2", 7.5], ["mean_gyr_z_rads", -2.5]]
     assert [event["contributions"] for event in link.of("stream_occ/w1/event")] == [odd, odd, odd]
     assert link.of("stream_occ/w1/alert")[0]["contributions"] == odd
+
+
+@pytest.mark.parametrize(("falls", "is_named"), [(True, False), (False, True)])
+def test_a_signal_that_stands_still_is_no_stuck_sensor_after_an_impact(falls: bool, is_named: bool) -> None:
+    """Every value constant from 6 s on: `stuck` where somebody walked before, never while a fall is being checked."""
+    bench = fallen() if falls else Bench(events=CHECKED)
+    if not falls:
+        bench.send(300)
+        bench.run(6.0)
+    k = np.arange(300, 500)
+    still = SampleBlock("w1", T0_NS + k * (NS_PER_S // 50), np.tile([0.0, 9.8, 0.0], (200, 1)), np.zeros((200, 3)))
+    assert bench.deliver("wearables/w1/imu", JSON.encode(still))
+    bench.run(4.0)
+    assert ("stuck" in bench.state()["faults"]) is is_named
+    assert (bench.state()["state"] == "pending") is falls
