@@ -353,10 +353,10 @@ def main() -> None:
             show("window", measured(trials_of(window_s), variants, options.seed))
     if options.only in (None, "same-recordings"):
         cut = {window_s: trials_of(window_s) for window_s in WINDOWS_S}
-        scored = [i for i in range(len(recordings)) if all(len(trials[i]) for trials in cut.values())]
-        title = f"window, on the {len(scored)} of {len(recordings)} recordings that every length scores"
-        rows = (row_of(f"{window_s:g} s", [trials[i] for i in scored]) for window_s, trials in cut.items())
-        show(title, chain.from_iterable(rows))
+        for lengths in (WINDOWS_S, (4.5, 5.0)):
+            scored = [i for i in range(len(recordings)) if all(len(cut[length][i]) for length in lengths)]
+            made = ((f"{length:g} s", [cut[length][i] for i in scored]) for length in lengths)
+            show(f"window, {len(scored)} recordings", chain.from_iterable(row_of(*each) for each in made))
     if options.only in (None, "motionless"):
         print("\n| limits | windows | most in one activity | longest, s |\n|---|---|---|---|", flush=True)
         for row in motionless(recordings, MOTIONLESS):
