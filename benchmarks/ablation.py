@@ -184,13 +184,15 @@ def tables() -> dict[str, list[Variant]]:
     groups["first and last quarter"] = tuple(name for name in NAMES if name.endswith(("_first", "_last")))
     return {
         "forms": [replace(base, key=key, form=form) for key, form in FORMS.items()],
-        "novelty": [  # the cheap ones first: on 2 cores the last two take most of the time
+        "novelty": [  # the cheap ones first: on 2 cores the last take most of the time
             base,
             replace(base, key="one space, every 4th window", stride=4, fits={}),
             Variant("one space, floor 10", lambda: _floored(10.0)),
             Variant("one space, floor 1", lambda: _floored(1.0)),
             Variant("9 projections", lambda: _ensemble(9)),
             Variant("25 projections, floor 10 (preset working)", lambda: _ensemble(25)),
+            Variant("9 projections, every 4th window", lambda: _ensemble(9), stride=4),
+            Variant("25 projections, every 4th window", lambda: _ensemble(25), stride=4),
             Variant("one layer of KRR (AEKOC form), every 4th window", lambda: _layers(1), stride=4),
             Variant("two layers of KRR, every 4th window", lambda: _layers(2), stride=4),
         ],
