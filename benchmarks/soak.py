@@ -229,17 +229,18 @@ class Line(NamedTuple):
 
 
 def memory_line(t_s: FloatArray, rss_mb: FloatArray, largest_queue: FloatArray) -> Line:
-    """Least squares through the means of N_BLOCKS stretches of time; intervals by Student's t.
+    """Least squares through the means of N_BLOCKS stretches of time (fewer in a short run); intervals by Student's t.
 
     largest_queue: so far, at each instant. Where it rises as time does, the two cannot be told apart and both intervals
     are wide.
     """
-    parts = np.array_split(np.arange(len(t_s)), N_BLOCKS)
+    n_blocks = min(N_BLOCKS, len(t_s))
+    parts = np.array_split(np.arange(len(t_s)), n_blocks)
     x, y, queue = (np.array([values[part].mean() for part in parts]) for values in (t_s / 3600, rss_mb, largest_queue))
-    columns = [np.ones(N_BLOCKS), x] + [queue] * bool(np.ptp(queue) > 0)
+    columns = [np.ones(n_blocks), x] + [queue] * bool(np.ptp(queue) > 0)
     design = np.column_stack(columns)
     found, *_ = np.linalg.lstsq(design, y, rcond=None)
-    n_free = N_BLOCKS - len(columns)
+    n_free = n_blocks - len(columns)
     _, triangle = np.linalg.qr(design)
     spread = np.linalg.norm(np.linalg.solve(triangle, np.eye(len(columns))), axis=1)
     reach = stats.t.ppf(0.975, n_free) * np.sqrt(((y - design @ found) ** 2).sum() / n_free) * spread

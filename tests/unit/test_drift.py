@@ -128,6 +128,7 @@ def walk(bench: Bench, n: int, *, first: int, size: float) -> int:
         k = np.arange(start, start + 500)
         acc = np.tile([size, 0.0, 9.8], (500, 1))
         acc[:, 2] += 0.05 * np.sin(2 * np.pi * 2.0 * k / 50.0)  # a sensor that never changes is stuck
+        acc[:, :2] += 0.001 * ((k % 20 == 2) * 1.0 - (k % 20 == 12))[:, None]  # where no window ends: scores stay whole
         block = SampleBlock("w1", T0_NS + k * 20_000_000, acc, np.zeros((500, 3)))
         assert bench.deliver("wearables/w1/imu", JSON.encode(block))
         bench.run(10.0)
