@@ -25,6 +25,7 @@ from stream_occ.inbox import Received
 from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.numbering import Number, Numbering, is_boot, is_seq
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
+from stream_occ.sharding import Shard
 from stream_occ.topics import Topics, is_device_id
 from stream_occ.waveform import Waveform
 
@@ -172,6 +173,12 @@ class Intake:
         """True for a message whose stamps are those of its arrival: two that are alike may be two."""
         found = self._find(topic)
         return found is not None and found[1].profile.stamps == "arrival"
+
+    def is_elsewhere(self, topic: str, shard: Shard) -> bool:
+        """True for samples and commands of a device that another process of the division has. Any thread may ask."""
+        found = self._find(topic)
+        device_id = self._topics.command_of(topic)[0] if found is None else found[0]
+        return is_device_id(device_id) and not shard.owns(device_id)
 
     def remind(self, topic: str) -> None:
         """A numbering device that sends again what was taken did not hear of it: it is told once more."""

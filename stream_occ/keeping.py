@@ -13,6 +13,7 @@ from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert
 from stream_occ.saved import SavedDevice
 from stream_occ.seen import DIGEST_BYTES, MAX_SEEN
+from stream_occ.sharding import own_file
 from stream_occ.store import Key, OutboxRow, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
@@ -208,7 +209,7 @@ def open_keeper(config: Config, model_id: str) -> Keeper:
     state, mqtt = config.state, config.mqtt
     if not state.enabled:
         return Keeper(None, model_id=model_id)
-    path = state.path or state_folder() / f"{mqtt.prefix}-{mqtt.instance}.db"
+    path = own_file(state.path or state_folder() / f"{mqtt.prefix}-{mqtt.instance}.db", config.own_shard)
     limits = StoreLimits(state.keep_days, state.keep_changes, state.keep_waveforms)
     try:
         store = Store(path, limits)

@@ -53,7 +53,7 @@ class Recorder:
     """Writes the samples of messages, in the order of arrival; what is damaged is counted as `detect` counts it."""
 
     def __init__(self, config: Config, folder: Path, labels: Labels) -> None:
-        self.intake = Intake(config, Topics(config.mqtt.prefix, config.mqtt.instance))
+        self.intake = Intake(config, Topics(config.mqtt.prefix, config.instance))
         self._folder = folder
         self._labels = labels
         self._writers: dict[str, RecordingWriter] = {}

@@ -65,7 +65,9 @@ def _run(
     on_ready: Callable[[str], None],
 ) -> CountersMessage:
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
-    topics = Topics(config.mqtt.prefix, config.mqtt.instance)
+    topics = Topics(config.mqtt.prefix, config.instance)
+    shard = config.own_shard
+    is_only_instance = config.mqtt.is_only_instance and shard.of == 1
     is_ready = threading.Event()
 
     def subscribed() -> None:
@@ -73,11 +75,14 @@ def _run(
         is_ready.set()
 
     def deliver(message: Received) -> None:
-        if stop.is_set() or inbox.put(message):  # what comes after the end, unacknowledged, comes again
+        if stop.is_set():  # what comes after the end, unacknowledged, comes again
             return
-        if message.token is not None:  # delivered again it would be late: it is counted, and lost
+        is_ours = shard.of == 1 or not service.intake.is_elsewhere(message.topic, shard)
+        if is_ours and inbox.put(message):
+            return
+        if message.token is not None:  # another process has it; or, delivered again, it would be late: counted, lost
             link.acknowledge([message.token])
-        if inbox.n_refused & (inbox.n_refused - 1) == 0:
+        if is_ours and inbox.n_refused & (inbox.n_refused - 1) == 0:
             log.warning("inbox is full: the worker is behind; %d messages refused so far", inbox.n_refused)
 
     options = link_options(config, client_id)
@@ -98,7 +103,7 @@ def _run(
     service.dropped = link.dropped
     service.n_connects = lambda: link.n_connects
     links = [link]
-    if config.mqtt.is_only_instance:  # a connection has one last will: the second status topic needs its own
+    if is_only_instance:  # a connection has one last will: the second status topic needs its own
         links.append(MqttLink(_status_options(options), birth=Birth(topics.status)))
     monitor = Monitor(inbox, _scored_within_s(config, model)) if config.http.enabled else None
     worker = Worker(service, config.output.slice_s, monitor)
@@ -185,7 +190,7 @@ def _health_server(
         }
 
     probes = Probes(failure=failure, checks=checks, vitals=lambda: monitor.last, model_id=model.model_id)
-    return HealthServer(config.http.host, config.http.port, probes)
+    return HealthServer(config.http.host, config.http.port + config.own_shard.number - 1, probes)
 
 
 def _status_options(options: MqttOptions) -> MqttOptions:

@@ -77,7 +77,7 @@ class Service:
         clock: Clock | None = None,
     ) -> None:
         """Takes up what the keeper has; raises DataError where that is damaged."""
-        self.topics = Topics(config.mqtt.prefix, config.mqtt.instance)
+        self.topics = Topics(config.mqtt.prefix, config.instance)
         self.intake = Intake(config, self.topics)
         self.n_windows = 0
         self.dropped: Mapping[str, int] = {}

@@ -12,7 +12,7 @@ import socket
 from pathlib import Path
 from typing import IO
 
-from stream_occ.config import Config, MqttConfig
+from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.mqtt import MqttOptions
 from stream_occ.scoring import Model
@@ -64,10 +64,13 @@ class ClientId:
 
     def __init__(self, config: Config, folder: Path | None = None) -> None:
         self._file: IO[str] | None = None
-        self.value = config.mqtt.client_id or self._kept(folder or state_folder(), config.mqtt)
+        mqtt = config.mqtt
+        if mqtt.client_id:
+            self.value = config.own_shard.named(mqtt.client_id)
+        else:
+            self.value = self._kept(folder or state_folder(), f"{mqtt.prefix}-{config.instance}")
 
-    def _kept(self, folder: Path, mqtt: MqttConfig) -> str:
-        instance = f"{mqtt.prefix}-{mqtt.instance}"
+    def _kept(self, folder: Path, instance: str) -> str:
         path = folder / f"{instance}.client-id"
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from stream_occ.cli._common import JsonOption
 EXAMPLES = (
     "stream-occ detect -c configs/edge.yaml",
     "stream-occ detect -c configs/edge.yaml --model models/ward.occ",
+    "stream-occ detect -c configs/edge.yaml --shard 1of4",
     "STREAM_OCC__MQTT__HOST=broker.lan stream-occ detect -c configs/edge.yaml",
 )
 
@@ -21,6 +22,9 @@ def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Configuration file (YAML).")],
     model: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="Model file, in place of the configuration's.")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="NofM", help="Take one share of the devices, such as 2of4; others the rest.")
     ] = None,
     json_path: JsonOption = None,
 ) -> None:
@@ -36,11 +40,11 @@ def command(
     from stream_occ.artifacts import load_model
     from stream_occ.cli._common import write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
-    from stream_occ.config import load_config
+    from stream_occ.config import adjusted_config
     from stream_occ.engines import select, warm
     from stream_occ.wiring import ClientId, warn_of_placements
 
-    settings = load_config(config)
+    settings = adjusted_config(config, shard=shard)
     log_to_stderr(settings.log.level, settings.log.format)
     select(settings.engine)
     loaded = load_model(model or settings.model, key=settings.model_key)  # its self-test scores: nothing compiles later

@@ -11,7 +11,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,13 +81,7 @@ _SECRETS: frozenset[KeyPath] = frozenset({("mqtt", "password"), ("command_key",)
 def load_config(path: Path | str, environment: Mapping[str, str] | None = None) -> Config:
     """The configuration in the file; raises the ConfigError of the first problem, and says how many there are."""
     config, problems = check_config(path, environment)
-    if config is not None:
-        return config
-    first = problems[0]
-    if len(problems) == 1:
-        raise first
-    more = f"{first.remedy} ({len(problems) - 1} more: stream-occ config check {path})"
-    raise ConfigError(first.where, first.expected, first.got, more)
+    return _sound(config, problems, path)
 
 
 def check_config(
@@ -103,9 +97,17 @@ def adjusted_config(path: Path | str | None, **changes: Any) -> Config:
     changes: sections or keys by name, as data; None values, also within a section, change nothing.
     """
     config, problems = _checked(None if path is None else Path(path), os.environ, changes)
-    if config is None:
-        raise problems[0]
-    return config
+    return _sound(config, problems, path)
+
+
+def _sound(config: Config | None, problems: Sequence[ConfigError], path: Path | str | None) -> Config:
+    if config is not None:
+        return config
+    first = problems[0]
+    if len(problems) == 1 or path is None:
+        raise first
+    more = f"{first.remedy} ({len(problems) - 1} more: stream-occ config check {path})"
+    raise ConfigError(first.where, first.expected, first.got, more)
 
 
 def _checked(

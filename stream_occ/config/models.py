@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field
 from stream_occ.codecs import check_axes, codec_names
 from stream_occ.errors import ConfigError
 from stream_occ.samples import DeviceProfile, Placement
+from stream_occ.sharding import MAX_SHARDS, Shard
 
 DEVICE_FIELD = "{device}"
 
@@ -299,6 +300,7 @@ class Config(Section):
     output: OutputConfig = OutputConfig()
     log: LogConfig = LogConfig()
     http: HttpConfig = HttpConfig()
+    shard: str | None = None
 
     _password: SecretStr | None = PrivateAttr(default=None)
     _model_key: SecretStr | None = PrivateAttr(default=None)
@@ -310,6 +312,15 @@ class Config(Section):
         if not 1 <= len(inputs) <= 100:  # here and not as a bound: that would count only those without a mistake
             raise ValueError("have 1 to 100 entries|Say which topics to listen to")
         return inputs
+
+    @field_validator("shard")
+    @classmethod
+    def _some_share(cls, shard: str | None) -> str | None:
+        try:
+            Shard.parse("1of1" if shard is None else shard)
+        except ValueError:
+            raise ValueError(f"be one of several processes such as 2of4, of {MAX_SHARDS} at most|Correct it") from None
+        return shard
 
     @model_validator(mode="after")
     def _one_command_key(self) -> Self:
@@ -325,6 +336,16 @@ class Config(Section):
                     f"have inputs outside of its own topics, {self.mqtt.prefix}/|Change the pattern or mqtt.prefix"
                 )
         return self
+
+    @property
+    def own_shard(self) -> Shard:
+        """Which devices this process has: all, where `shard` does not say."""
+        return Shard.parse(self.shard or "1of1")
+
+    @property
+    def instance(self) -> str:
+        """mqtt.instance, with the shard's number where there is one: each process has topics and files of its own."""
+        return self.own_shard.named(self.mqtt.instance)
 
     @property
     def resolved_password(self) -> SecretStr | None:

@@ -97,13 +97,14 @@ class Detector:
             )
         )
         self.program = [sys.executable, "-m", "stream_occ"]
+        self.options: list[str] = []
         self.log = folder / "detect.log"
         self.summary = folder / "summary.json"
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, *, is_ready: bool = True) -> None:
         """Starts the process and, unless told otherwise, waits for its `ready:` line."""
-        command = [*self.program, "detect", "-c", str(self.config), "--json", str(self.summary)]
+        command = [*self.program, "detect", "-c", str(self.config), "--json", str(self.summary), *self.options]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
