@@ -241,9 +241,9 @@ def _played(service: subprocess.Popen[str], folder: Path, port: int, load: Load,
     thread = threading.Thread(target=lambda: sent.extend(player.play()))
     thread.start()
     time.sleep(WARM_UP_S)
-    cpu_s, since_s = _cpu_s(service.pid), time.monotonic()
+    cpu_s, since_s = cpu_of_s(service.pid), time.monotonic()
     time.sleep(load.seconds - 1.0)
-    cpu_s, until_s = _cpu_s(service.pid) - cpu_s, time.monotonic()
+    cpu_s, until_s = cpu_of_s(service.pid) - cpu_s, time.monotonic()
     rss_mb = _rss_mb(service.pid)
     thread.join()
     time.sleep(1.0)
@@ -254,7 +254,7 @@ def _played(service: subprocess.Popen[str], folder: Path, port: int, load: Load,
     return Run(load, ready_s, sent, noted, counters, since_s, until_s, cpu_s, rss_mb, seen)
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_of_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
