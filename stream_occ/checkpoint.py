@@ -1,14 +1,15 @@
 """The pipeline's state as bytes, and back, without losing a bit.
 
-JSON: dataclasses by name, arrays as base64 of their little-endian bytes, floats by their shortest exact text. A class
-that is not one of the state's own is refused, so that a file from elsewhere can make nothing but a state.
+A line of JSON, dataclasses by name and floats by their shortest exact text, then the bytes of all arrays, little-endian
+and one after another. A class that is not one of the state's own is refused, so that a file from elsewhere can make
+nothing but a state.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-from dataclasses import fields, is_dataclass
+import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from stream_occ.samples import Decision
 from stream_occ.sensor import RestState, SensorState
 from stream_occ.windowing import CutterState
 
-FORMAT_VERSION = 12
+FORMAT_VERSION = 13
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
@@ -46,24 +47,41 @@ _CLASSES: dict[str, type[Any]] = {
         Track,
     )
 }
-_DTYPES = frozenset({"<f8", "<i8"})
+_NAMES = {cls: tuple(each.name for each in fields(cls)) for cls in _CLASSES.values()}
+_KIND = ""  # the key of an object that is a class or an array; no map in the state has it
+_DTYPES = {"f8": np.dtype("<f8"), "i8": np.dtype("<i8")}
 
 
 def dump_state(state: PipelineState) -> bytes:
-    """The state as UTF-8 JSON; equal states give equal bytes."""
-    document = {"format_version": FORMAT_VERSION, "state": _encode(state)}
-    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    """The state as bytes; equal states give equal bytes."""
+    arrays: list[bytes] = []
+
+    def plain(value: Any) -> dict[str, Any]:
+        """What JSON does not know: a dataclass with its name; an array by kind and shape, its bytes apart."""
+        if isinstance(value, np.ndarray):
+            kind = value.dtype.str[1:]
+            arrays.append(value.astype(_DTYPES[kind], copy=False).tobytes())
+            return {_KIND: kind, "shape": value.shape}
+        cls = type(value)
+        return {_KIND: cls.__name__, **{name: getattr(value, name) for name in _NAMES[cls]}}
+
+    document = {"format_version": FORMAT_VERSION, "state": state}
+    text = json.dumps(document, allow_nan=False, check_circular=False, separators=(",", ":"), default=plain)
+    return b"".join([text.encode(), b"\n", *arrays])
 
 
 def load_state(data: bytes) -> PipelineState:
     """The state that `dump_state` wrote; raises DataError for anything else."""
     remedy = "Delete the checkpoint: streams start afresh and open alerts are forgotten"
+    text, _, arrays = data.partition(b"\n")
     try:
-        document = json.loads(data)
+        document = json.loads(text)
         version = document["format_version"]
         if version != FORMAT_VERSION:
             raise DataError("checkpoint", f"have format version {FORMAT_VERSION}", repr(version), remedy)
-        state = _decode(document["state"])
+        state, end = _decode(document["state"], arrays, 0)
+        if end != len(arrays):
+            raise ValueError(f"{len(arrays)} bytes of arrays that are {end}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError("checkpoint", "be what dump_state wrote", f"{type(error).__name__}: {error}", remedy) from error
     if not isinstance(state, PipelineState):
@@ -71,35 +89,21 @@ def load_state(data: bytes) -> PipelineState:
     return state
 
 
-def _encode(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        array = np.ascontiguousarray(value)
-        dtype = array.dtype.newbyteorder("<")
-        data = base64.b64encode(array.astype(dtype, copy=False).tobytes()).decode()
-        return {"array": data, "dtype": dtype.str, "shape": list(array.shape)}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {
-            "class": type(value).__name__,
-            "fields": {f.name: _encode(getattr(value, f.name)) for f in fields(value)},
-        }
-    if isinstance(value, tuple):
-        return [_encode(item) for item in value]
-    if isinstance(value, dict):
-        return {"map": [[key, _encode(item)] for key, item in value.items()]}
-    return value
-
-
-def _decode(value: Any) -> Any:
+def _decode(value: Any, arrays: bytes, at: int) -> tuple[Any, int]:
+    """The value, and where the bytes of the next array begin; arrays were written in this order."""
     if isinstance(value, list):
-        return tuple(_decode(item) for item in value)
+        items = []
+        for item in value:
+            decoded, at = _decode(item, arrays, at)
+            items.append(decoded)
+        return tuple(items), at
     if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        if value["dtype"] not in _DTYPES:
-            raise ValueError(f"dtype {value['dtype']!r}")
-        data = base64.b64decode(value["array"], validate=True)
-        return np.frombuffer(data, dtype=value["dtype"]).reshape(value["shape"]).copy()
-    if "map" in value:
-        return {key: _decode(item) for key, item in value["map"]}
-    cls = _CLASSES[value["class"]]
-    return cls(**{name: _decode(item) for name, item in value["fields"].items()})
+        return value, at
+    kind = value.pop(_KIND, None)
+    if kind in _DTYPES:
+        end = at + math.prod(value["shape"]) * _DTYPES[kind].itemsize
+        return np.frombuffer(arrays[at:end], dtype=_DTYPES[kind]).reshape(value["shape"]).copy(), end
+    named = {}
+    for name, item in value.items():
+        named[name], at = _decode(item, arrays, at)
+    return named if kind is None else _CLASSES[kind](**named), at

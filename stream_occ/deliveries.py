@@ -1,7 +1,8 @@
 """Messages that a broker, or a device that numbers them, keeps until it is told that we have them.
 
-Which are new, and when they may be forgotten: where a save holds them. While none can be made (a full disk) only so
-many are let go that messages still come, the oldest first, and they are counted: a kill loses them, but to hear nothing
+Which are new, and when they may be forgotten: where a save holds them. A save holds some devices; messages are let go
+in their order, up to the first whose device has not been saved since. While none can be made (a full disk) only so many
+are let go that messages still come, the oldest first, and they are counted: a kill loses them, but to hear nothing
 would mean to see no fall.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 
 from stream_occ.inbox import Link, Received, Token
@@ -25,6 +26,7 @@ log = logging.getLogger("stream_occ.deliveries")
 # stands still until then: so many wait and none comes.
 STALLED_MESSAGES = 16
 NUMBERED_SAVE_S = 1.0  # a device that sends again what it is not told of must be told soon
+MANY, PRESSING = 0.5, 0.75  # of what comes without our word
 ROOM = 0.75  # of what comes without our word: what of it waits while nothing can be saved
 # While nothing can be saved, so long a silence is the broker's, that sends no more; where devices leave longer holes
 # between their messages, twice the longest, and holes beyond LONGEST_HOLE_S are no rhythm.
@@ -53,10 +55,11 @@ class Deliveries:
         self._shield = shield
         self._max_unacknowledged = self._window = max_unacknowledged
         self._tokens: list[Token] = []
+        self._n_before = 0  # tokens that were before those
+        self._first: dict[str, int] = {}  # of devices that are not saved: the number of the token since which
         self._is_stalled = False
         self._heard_s = self._stalled_s = 0.0
         self._hole_s = 0.0
-        self._numbers_due_s = 0.0
 
     def numbers(self, now_s: float) -> dict[str, Number]:
         """What numbering devices are to be told of, once it is saved."""
@@ -66,11 +69,15 @@ class Deliveries:
             if record.numbering.is_to_be_told(now_s) and record.numbering.last is not None
         }
 
-    def are_pressing(self, numbers: Mapping[str, Number], now_s: float) -> bool:
-        """True where the broker or a numbering device waits for our word, or too many wait for a save."""
-        if numbers and now_s >= self._numbers_due_s:
-            return True
-        return self._is_stalled or len(self._tokens) > self._max_unacknowledged // 4
+    @property
+    def are_many(self) -> bool:
+        """True where so many wait for a save that one must not be put off."""
+        return len(self._tokens) > self._max_unacknowledged * MANY
+
+    @property
+    def are_pressing(self) -> bool:
+        """True where the broker waits for our word on all, or will soon."""
+        return self._is_stalled or len(self._tokens) > self._max_unacknowledged * PRESSING
 
     def fresh(self, messages: Sequence[Received], now_s: float) -> Iterator[Received]:
         """Those of a slice's messages that were not taken before; all are to be acknowledged."""
@@ -83,7 +90,8 @@ class Deliveries:
                 yield message
                 continue
             if self._tokens and self._tokens[-1].connection != message.token.connection:
-                self._tokens = []  # nothing can be acknowledged of an earlier connection
+                self._n_before += len(self._tokens)  # nothing can be acknowledged of an earlier connection
+                self._tokens = []
             self._tokens.append(message.token)
             key, is_command = digest(message.topic, message.payload), self._topics.is_command(message.topic)
             # Two acts, or two messages that are stamped at arrival, may be alike.
@@ -96,19 +104,22 @@ class Deliveries:
                 self._seen.add(key)
             yield message
 
-    def took(self, message: Received) -> None:
-        """Notes that a device's state holds the message's samples."""
+    def took(self, message: Received, names: Iterable[str]) -> None:
+        """Notes that the devices' states hold the latest message's samples."""
         if message.token is not None:
-            self._seen.add(digest(message.topic, message.payload))
+            for name in names:
+                self._seen.add(digest(message.topic, message.payload), name)
+                self._first.setdefault(name, self._n_before + len(self._tokens) - 1)
 
-    def acknowledge(self) -> None:
-        """Lets the broker forget what was taken so far, since it is saved, or nothing ever is."""
+    def acknowledge(self, unsaved: Set[str] = frozenset()) -> None:
+        """Lets the broker forget what is saved, or would be if anything ever were; unsaved: devices that are not."""
         self._window = self._max_unacknowledged
-        self._release(len(self._tokens))
+        self._first = {name: n for name, n in self._first.items() if name in unsaved}
+        n_kept = min(self._first.values(), default=self._n_before + len(self._tokens)) - self._n_before
+        self._release(max(0, n_kept))
 
     def tell(self, numbers: Mapping[str, Number], now_s: float) -> None:
         """Lets devices forget the messages up to these numbers."""
-        self._numbers_due_s = now_s + NUMBERED_SAVE_S
         for name, (boot, seq) in numbers.items():
             self._intake.devices[name].numbering.tell(now_s)
             with self._shield(name, now_s):
@@ -141,3 +152,4 @@ class Deliveries:
         if n:
             self._link.acknowledge(self._tokens[:n])
             self._tokens = self._tokens[n:]
+            self._n_before += n

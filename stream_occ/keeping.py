@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from stream_occ.config import Config
 from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert
 from stream_occ.saved import SavedDevice
-from stream_occ.seen import DIGEST_BYTES, MAX_SEEN
+from stream_occ.seen import Seen
 from stream_occ.sharding import own_file
 from stream_occ.store import Key, OutboxRow, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
@@ -21,7 +21,8 @@ from stream_occ.wiring import state_folder
 log = logging.getLogger("stream_occ.keeping")
 
 QUIET_INTERVALS = 12  # a device without an open alert is saved every twelfth interval: little hangs on its last minute
-MAX_QUIET_SAVES = 200  # of one save, so that thousands of devices do not hold the worker up together
+PIECE = 64  # devices of one save, so that thousands do not hold the worker up together: 10 ms
+READY = 0.9  # of an interval: then a device with an open alert is saved again
 MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go, and are counted
 RETRY_S = 1.0  # after a failure nobody asks the disk sooner, however urgent it is
 
@@ -31,7 +32,9 @@ Standing = tuple[DeviceState, Alert | None]
 class Keeper:
     """Has told changes and what people did written at once, other states when they are due.
 
-    A store that fails is tried again at each interval. store None: nothing is kept; with is_wanted that is a fault.
+    Where more than PIECE devices are due, those that wait longest are saved, and the next ones soon after, so that each
+    has its turn within the interval. A store that fails is tried again. store None: nothing is kept; with is_wanted
+    that is a fault.
     """
 
     def __init__(self, store: Store | None, *, model_id: str, interval_s: float = 5.0, is_wanted: bool = False) -> None:
@@ -40,14 +43,14 @@ class Keeper:
         self._model_id = model_id
         self._interval_s = interval_s
         self._is_missing = is_wanted and store is None
-        self._due_s = 0.0
+        self._piece_s = -math.inf  # when the last one was written
+        self._n_quiet = 0  # devices that no message touched and that had no place in it
         self._saved: dict[str, tuple[DeviceState, float]] = {}  # the state as it was written, and when
         self._unsaved: list[Told] = []
         self._settled: dict[Key, frozenset[str] | None] = {}
         self._changed: set[str] = set()
-        self._touched: set[str] = set()
+        self._touched: dict[str, None] = {}  # the longest unsaved first
         self._forgotten: set[str] = set()
-        self._seen = b""
         self._numbers: dict[str, Number] = {}
         self._n_failed = 0
         self._failed_s = 0.0
@@ -62,6 +65,11 @@ class Keeper:
         """True where there is a store, working or not."""
         return self._store is not None
 
+    @property
+    def unsaved(self) -> Set[str]:
+        """Devices that were touched since they were last written."""
+        return self._touched.keys()
+
     def seen(self) -> bytes:
         """Digests of messages that the restored states hold."""
         return b"" if self._store is None else self._store.seen()
@@ -71,9 +79,9 @@ class Keeper:
         return {} if self._store is None else self._store.numbers()
 
     def touch(self, names: Iterable[str]) -> None:
-        """Devices whose states changed by messages that are not yet acknowledged: every save has all of them."""
+        """Devices whose states changed by messages that are not yet acknowledged."""
         if self._store is not None:
-            self._touched.update(names)
+            self._touched.update(dict.fromkeys(names))
 
     def restored(self) -> dict[str, SavedDevice]:
         """What was saved; raises DataError where it is damaged."""
@@ -110,13 +118,15 @@ class Keeper:
         if self._store is not None:
             self._forgotten.add(device_id)
             self._changed.discard(device_id)
-            self._touched.discard(device_id)
+            self._touched.pop(device_id, None)
             self._saved.pop(device_id, None)
 
-    def is_due(self, now_s: float) -> bool:
-        """True where `save` has something to do: what is noted, or an interval that is over."""
+    def is_due(self, now_s: float, *, within_s: float = math.inf) -> bool:
+        """True where `save` has something to do: what is noted, or devices whose turn it is; within_s: of them all."""
         is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten or self._settled)
-        return self._store is not None and (is_urgent or now_s >= self._due_s)
+        n_waiting = len(self._touched) + self._n_quiet
+        piece_s = min(self._interval_s, within_s) * PIECE / max(PIECE, n_waiting)
+        return is_urgent or now_s >= self._piece_s + piece_s
 
     def save(
         self,
@@ -124,28 +134,28 @@ class Keeper:
         *,
         now_s: float,
         now_ns: int,
+        is_whole: bool = False,
         is_last: bool = False,
-        seen: bytes = b"",
+        seen: Seen | None = None,
         numbers: Mapping[str, Number] | None = None,
     ) -> bool:
-        """Writes what is noted and due, in one transaction but for forgotten devices; is_last: all that differs.
+        """Writes what is noted, and of what waits a piece, in one transaction but for forgotten devices.
 
-        seen: digests of messages that the states hold; numbers: of the last ones, of devices that number them. True
-        where these messages may be acknowledged: they are kept.
+        is_whole: all that was touched; is_last: all that differs. seen: digests of messages that the states hold;
+        numbers: of the last ones, of devices that number them; both are written with their device. True where it is
+        kept: messages may be acknowledged of all devices that are not `unsaved`.
         """
         if self._store is None:
+            self._piece_s = now_s
             return True
-        self._seen = (self._seen + seen)[-MAX_SEEN * DIGEST_BYTES :]
         self._numbers.update(numbers or {})
         if self._n_failed and now_s < self._failed_s + RETRY_S and not is_last:
             return False
-        names = set(devices) if is_last else (self._changed | self._touched) & devices.keys()
-        if now_s >= self._due_s:
-            self._due_s = now_s + self._interval_s
-            names |= {name for name, (_, alert) in devices.items() if alert is not None}
-            names |= set(self._quiet_due(devices, now_s)[:MAX_QUIET_SAVES])
-        names = {name for name in names if name not in self._saved or self._saved[name][0] is not devices[name][0]}
-        if not (names or self._numbers or self._unsaved or self._forgotten or self._settled):
+        piece = set(devices) if is_last else self._piece(devices, now_s, is_whole=is_whole)
+        names = {name for name in self._changed & devices.keys() | piece if self._differs(name, devices[name])}
+        left = self._touched.keys() & devices.keys() - names - piece
+        told = {name: number for name, number in self._numbers.items() if name not in left}
+        if not (names or told or self._unsaved or self._forgotten or self._settled):
             return self._n_failed == 0
         states = {name: devices[name] for name in sorted(names)}
         try:
@@ -156,8 +166,8 @@ class Keeper:
                 model_id=self._model_id,
                 now_ns=now_ns,
                 settled=self._settled,
-                seen=self._seen,
-                numbers=self._numbers,
+                seen=b"" if seen is None else seen.unsaved(left),
+                numbers=told,
             )
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error, now_s)
@@ -165,12 +175,13 @@ class Keeper:
         if self._n_failed:
             log.warning("state is kept again in %s", self._store.path)
         self._n_failed = 0
-        self._seen = b""
-        self._numbers.clear()
+        if seen is not None:
+            seen.saved(left)
+        self._numbers = {name: number for name, number in self._numbers.items() if name in left}
         self._unsaved.clear()
         self._settled.clear()
         self._changed.clear()
-        self._touched.clear()
+        self._touched = {name: None for name in self._touched if name in left}
         self._forgotten.clear()
         self._saved.update({name: (standing[0], now_s) for name, standing in states.items()})
         return True
@@ -180,11 +191,28 @@ class Keeper:
         if self._store is not None:
             self._store.close()
 
+    def _piece(self, devices: Mapping[str, Standing], now_s: float, *, is_whole: bool) -> set[str]:
+        """Devices to be written now, of those that wait: what messages touched goes first."""
+        touched, quiet = [name for name in self._touched if name in devices], self._quiet_due(devices, now_s)
+        n_quiet = max(PIECE // 4, PIECE - len(touched))
+        self._piece_s, self._n_quiet = now_s, max(0, len(quiet) - n_quiet)
+        return {*(touched if is_whole else touched[:PIECE]), *quiet[:n_quiet]}
+
     def _quiet_due(self, devices: Mapping[str, Standing], now_s: float) -> list[str]:
-        """Devices whose last save is long ago, the longest first."""
-        oldest_s = now_s - QUIET_INTERVALS * self._interval_s
+        """Devices that changed, by no message that is to be acknowledged, since a save long ago; the longest first."""
+        quiet_s, open_s = now_s - QUIET_INTERVALS * self._interval_s, now_s - READY * self._interval_s
         saved_s = {name: self._saved[name][1] if name in self._saved else -math.inf for name in devices}
-        return sorted((name for name in devices if saved_s[name] <= oldest_s), key=lambda name: saved_s[name])
+        due = [
+            name
+            for name, standing in devices.items()
+            if name not in self._touched
+            and saved_s[name] <= (quiet_s if standing[1] is None else open_s)
+            and self._differs(name, standing)
+        ]
+        return sorted(due, key=saved_s.__getitem__)
+
+    def _differs(self, name: str, standing: Standing) -> bool:
+        return name not in self._saved or self._saved[name][0] is not standing[0]
 
     def _forget_oldest(self) -> None:
         """Of changes that wait for the disk; those of one slice, however many, are written together where it works."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from array import array
+from collections.abc import Set
 from hashlib import blake2b
 
 DIGEST_BYTES = 8
@@ -18,7 +19,7 @@ _WORD = (1 << 64) - 1
 
 
 class Seen:
-    """Digests of the last MAX_SEEN messages, and of those since `unsaved` was last asked.
+    """Digests of the last MAX_SEEN messages, and which of them no file holds yet.
 
     A table of numbers, at most half full: a digest stands in the first free slot from its own on. A ring says which is
     the oldest. Both grow as messages come, to 1.5 MB; a dict would take 14 to 21.
@@ -29,25 +30,27 @@ class Seen:
         self._oldest = 0
         self._slots = array("Q", bytes(8 * _FIRST_SLOTS))  # 0: free
         self._factor = secrets.randbits(64) | 1  # nobody can choose messages that all want the same slot
-        self._unsaved = bytearray()
+        self._unsaved: dict[bytes, str] = {}  # the device whose state holds the message
         for i in range(0, len(saved) - DIGEST_BYTES + 1, DIGEST_BYTES):
             self._note(_number(saved[i : i + DIGEST_BYTES]))
 
     def __contains__(self, digest: bytes) -> bool:
         return self._slots[self._find(_number(digest))] != 0
 
-    def add(self, digest: bytes) -> None:
-        """Notes a message as taken."""
+    def add(self, digest: bytes, device_id: str = "") -> None:
+        """Notes a message as taken, into the state of a device or of none."""
         self._note(_number(digest))
-        self._unsaved += digest
-        if len(self._unsaved) > 2 * MAX_SEEN * DIGEST_BYTES:
-            del self._unsaved[: -MAX_SEEN * DIGEST_BYTES]
+        self._unsaved[digest] = device_id
+        if len(self._unsaved) > MAX_SEEN:
+            del self._unsaved[next(iter(self._unsaved))]
 
-    def unsaved(self) -> bytes:
-        """What was added since the last call."""
-        unsaved = bytes(self._unsaved[-MAX_SEEN * DIGEST_BYTES :])
-        self._unsaved = bytearray()
-        return unsaved
+    def unsaved(self, without: Set[str] = frozenset()) -> bytes:
+        """Digests that no file holds, but for those of some devices, in the order in which they came."""
+        return b"".join(digest for digest, device_id in self._unsaved.items() if device_id not in without)
+
+    def saved(self, without: Set[str] = frozenset()) -> None:
+        """What `unsaved` gave is in the file."""
+        self._unsaved = {digest: name for digest, name in self._unsaved.items() if name in without}
 
     def _note(self, number: int) -> None:
         if self._slots[self._find(number)]:

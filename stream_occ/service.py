@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from stream_occ.alert_types import Command
 from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
-from stream_occ.deliveries import Deliveries
+from stream_occ.deliveries import NUMBERED_SAVE_S, Deliveries
 from stream_occ.drifting import DriftDesk
 from stream_occ.events import EventPolicy
 from stream_occ.inbox import MAX_UNACKNOWLEDGED, Inbox, Link, Received
@@ -245,7 +245,7 @@ class Service:
         self._held |= self.intake.held
         self.intake.held.clear()
         if names:
-            self._deliveries.took(message)
+            self._deliveries.took(message, names)
             if message.token is not None or any(block.number for block in blocks):
                 self._keeper.touch(names)
         return blocks
@@ -307,18 +307,19 @@ class Service:
         """Has changes and what is due written down, then the messages behind it acknowledged."""
         self._state = self._state.holding({n: join for n, join in self._held.items() if n in self.intake.devices})
         self._held.clear()
-        numbers = self._deliveries.numbers(now_s)
-        if is_last or self._deliveries.are_pressing(numbers, now_s) or self._keeper.is_due(now_s):
+        numbers, is_whole = self._deliveries.numbers(now_s), self._deliveries.are_pressing
+        within_s = NUMBERED_SAVE_S if numbers else math.inf
+        if is_last or is_whole or self._deliveries.are_many or self._keeper.is_due(now_s, within_s=within_s):
             devices = {
                 name: (state, record.open_alert)
                 for name, record in self.intake.devices.items()
                 if (state := self._state.devices.get(name)) is not None
             }
-            if self._keeper.save(
-                devices, now_s=now_s, now_ns=now_ns, is_last=is_last, seen=self._seen.unsaved(), numbers=numbers
-            ):
-                self._deliveries.acknowledge()
-                self._deliveries.tell(numbers, now_s)
+            how = {"is_whole": is_whole, "is_last": is_last}
+            if self._keeper.save(devices, now_s=now_s, now_ns=now_ns, seen=self._seen, numbers=numbers, **how):
+                unsaved = self._keeper.unsaved
+                self._deliveries.acknowledge(unsaved)
+                self._deliveries.tell({name: n for name, n in numbers.items() if name not in unsaved}, now_s)
         elif not self._keeper.is_keeping:
             self._deliveries.acknowledge()
         if self._keeper.is_failing:

@@ -42,13 +42,18 @@ log = logging.getLogger("stream_occ.store")
 
 SCHEMA_VERSION = 1
 KEEP_SEEN_NS = 60 * NS_PER_S  # a broker that is killed forgets acknowledgements of its last second or so
-KEEP_SEEN_SAVES = 60  # whatever the clock says: it may have jumped
+KEEP_SEEN_SAVES = 200  # whatever the clock says: it may have jumped
 _ADDED = """
 CREATE TABLE IF NOT EXISTS numbers (device_id TEXT PRIMARY KEY, number TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY, saved_ns INTEGER NOT NULL, digests BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL,
                                    content TEXT NOT NULL, received TEXT NOT NULL, UNIQUE (alert_id, seq));
 """  # not in files of the first versions, which know nothing of them and leave them alone
+_UPSERT = (
+    "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (device_id) DO UPDATE SET"
+    " model_id = excluded.model_id, format_version = excluded.format_version, saved_ns = excluded.saved_ns,"
+    " state = excluded.state, open_alert = excluded.open_alert"
+)
 _SCHEMA = f"""
 CREATE TABLE devices (device_id TEXT PRIMARY KEY, model_id TEXT NOT NULL, format_version INTEGER NOT NULL,
                       saved_ns INTEGER NOT NULL, state BLOB NOT NULL, open_alert TEXT) WITHOUT ROWID;
@@ -164,7 +169,7 @@ class Store:
             if self._limits.keep_waveforms and (w := each.waveform) is not None
         ]
         with _Transaction(self._db):
-            self._db.executemany("INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, ?, ?)", states)
+            self._db.executemany(_UPSERT, states)
             self._db.executemany(
                 "INSERT OR IGNORE INTO alerts (alert_id, seq, device_id, t_ns, told_ns, state, content)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",

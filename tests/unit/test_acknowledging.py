@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stream_occ import keeping
 from stream_occ.inbox import Received, Token
 from stream_occ.keeping import Keeper
 from stream_occ.samples import NS_PER_S, SampleBlock
@@ -175,6 +176,104 @@ def test_broker_that_waits_for_acknowledgements_gets_them(start: Starts) -> None
     assert mids(bench) == []
     bench.run(0.1)
     assert mids(bench) == list(range(1, 17))
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """The devices of each save."""
+    found: list[set[str]] = []
+    save = Store.save
+
+    def noted(store: Store, devices: dict[str, Any], *arguments: Any, **named: Any) -> None:
+        save(store, devices, *arguments, **named)
+        found.append(set(devices))
+
+    monkeypatch.setattr(Store, "save", noted)
+    return found
+
+
+def of_device(payload: bytes, name: str) -> tuple[bytes, str]:
+    return payload.replace(b"w1", name.encode()), f"wearables/{name}/imu"
+
+
+def test_many_devices_are_saved_in_turns(start: Starts, saved: list[set[str]]) -> None:
+    """150 that send four times a second: 64 at most are written at once, each within the interval and a piece more."""
+    bench, names = start(), [f"w{i:03}" for i in range(150)]
+    for i in range(60):
+        for name in names:
+            start.deliver(bench, *of_device(walking(12 * i, 12), name))
+        bench.run(0.25)
+        acknowledged = mids(bench)
+        assert acknowledged == list(range(1, len(acknowledged) + 1))
+        assert len(acknowledged) >= 150 * (i + 1 - 29)
+    assert max(map(len, saved)) == 64
+    assert all(set().union(*saved[i : i + 3]) == set(names) for i in range(len(saved) - 2))
+    assert 6 <= len(saved) <= 8
+
+
+def test_alert_is_written_at_once_with_its_own_device(start: Starts, saved: list[set[str]]) -> None:
+    """150 wait; of those behind the 64 that wait longest only the one that falls is written."""
+    bench, names = start(events={"k": 1, "n": 1}), [f"w{i:03}" for i in range(150)]
+    bench.run()
+    for name in names:
+        start.deliver(bench, *of_device(walking(0), name))
+    while len(bench.inbox):
+        bench.run(0.1)
+    assert saved == []
+    start.deliver(bench, *of_device(walking(0, knock=True), "w150"))
+    bench.run(0.1)
+    assert bench.events("w150")
+    assert saved == [{*names[:64], "w150"}]
+    assert mids(bench) == list(range(1, 65))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kill_or_loss_of_the_link_between_two_saves_loses_and_doubles_nothing(
+    start: Starts, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Seven devices, two a save: what is acknowledged is in the file; the rest, delivered again, is not taken twice."""
+    monkeypatch.setattr(keeping, "PIECE", 2)
+    rng, names = np.random.default_rng(seed), [f"w{i}" for i in range(1, 8)]
+    bench, connection, mid = start(), 1, count(1)
+    n_sent, unacknowledged = dict.fromkeys(names, 0), dict[int, tuple[str, int]]()
+
+    def deliver(name: str, i: int, *, is_again: bool = False) -> None:
+        payload, topic = of_device(walking(12 * i, 12), name)
+        token = Token(connection, next(mid), 1)
+        unacknowledged[token.mid] = (name, i)
+        named: dict[str, Any] = {"is_retained": False, "arrived_s": bench.now_s, "max_bytes": 100_000}
+        assert bench.inbox.put(Received.of(topic, payload, token=token, is_again=is_again, **named))
+
+    for _ in range(150):
+        for name in rng.permutation(names)[: rng.integers(0, 8)].tolist():
+            deliver(name, n_sent[name])
+            n_sent[name] += 1
+        bench.run(float(rng.uniform(0.0, 0.6)))
+        for token in bench.link.acknowledged:
+            unacknowledged.pop(token.mid, None)
+        kept = start.keeper.restored()  # type: ignore[union-attr]
+        for name in names:
+            state = kept[name].state if name in kept else None
+            oldest = min((i for each, i in unacknowledged.values() if each == name), default=n_sent[name])
+            assert oldest * 12 <= (0 if state is None else state.resampler.counters.n_samples) <= n_sent[name] * 12
+        is_kill, is_loss = rng.random(2) < 0.06
+        if is_kill:
+            bench = start(bench.now_s)
+        if is_kill or is_loss:
+            again, connection = list(unacknowledged.values()), connection + 1
+            unacknowledged.clear()
+            for name, i in again:
+                deliver(name, i, is_again=True)
+    for _ in range(24):
+        bench.run(0.5)
+    for name in names:
+        device = bench.service._state.devices[name]
+        counters = device.resampler.counters
+        assert counters.n_samples == 12 * n_sent[name]
+        assert (counters.late, counters.duplicate, counters.clock_reset, counters.gap) == (0, 0, 0, 0)
+        assert device.n_windows == max(0, (12 * n_sent[name] - 20) // 5 + 1)
+    assert {token.mid for token in bench.link.acknowledged} >= set(unacknowledged)
+    assert len(bench.service.counters().refused) <= 1
 
 
 class Disk:
@@ -364,6 +463,5 @@ def test_seen_is_bounded_and_comes_back() -> None:
     assert digest("a", b"1") not in seen
     assert digest("a", b"2") in seen
     again = Seen(seen.unsaved())
-    assert seen.unsaved() == b""
     assert digest("a", b"2") in again
     assert digest("b", b"2") not in again

@@ -55,7 +55,7 @@ def test_a_full_table_takes_less_than_two_megabytes() -> None:
     rng, ours = random.Random(0), Seen()
     for _ in range(MAX_SEEN + 100):
         ours.add(rng.randbytes(DIGEST_BYTES))
-    ours.unsaved()
+    ours.saved()
     assert sum(sys.getsizeof(part) for part in vars(ours).values()) < 2 * 2**20
 
 
@@ -67,4 +67,18 @@ def test_what_nobody_asks_for_is_bounded() -> None:
     waiting = ours.unsaved()
     assert len(waiting) == MAX_SEEN * DIGEST_BYTES
     assert waiting.endswith((3 * MAX_SEEN - 1).to_bytes(DIGEST_BYTES, "little"))
+    ours.saved()
     assert ours.unsaved() == b""
+
+
+def test_what_is_saved_of_some_devices_waits_for_the_others() -> None:
+    """In the order in which it came; what belongs to no device is in each save."""
+    ours, a, b, c = Seen(), b"a" * DIGEST_BYTES, b"b" * DIGEST_BYTES, b"c" * DIGEST_BYTES
+    ours.add(a, "w1")
+    ours.add(b)
+    ours.add(c, "w2")
+    assert ours.unsaved({"w1"}) == b + c
+    assert ours.unsaved() == a + b + c
+    ours.saved({"w1"})
+    assert ours.unsaved() == a
+    assert all(digest in ours for digest in (a, b, c))

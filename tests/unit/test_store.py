@@ -56,12 +56,12 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
 
 
 def test_messages_are_known_again_over_a_jump_of_the_clock(tmp_path: Path) -> None:
-    """Those of the last minute and of the last 60 saves: a clock set by an hour makes none of them old."""
+    """Those of the last minute and of the last 200 saves: a clock set by an hour makes none of them old."""
     with closing(Store(tmp_path / "state.db")) as store:
-        for i in range(100):
-            now_ns = (i if i < 90 else 3600 + i) * 10**9
+        for i in range(250):
+            now_ns = (i if i < 240 else 3600 + i) * 10**9
             store.save({}, [], model_id="m1", now_ns=now_ns, seen=bytes([i]) * 8)
-        assert store.seen() == b"".join(bytes([i]) * 8 for i in range(39, 100))
+        assert store.seen() == b"".join(bytes([i]) * 8 for i in range(49, 250))
 
 
 @contextmanager
