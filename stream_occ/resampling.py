@@ -19,16 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from stream_occ.grid import GridChunk, grid_chunk
 from stream_occ.quality import RailState, push_rail
-from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock
+from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock
 
 CLOCK_RESET_SAMPLES = 25  # half a second at 50 Hz: longer than any burst of stragglers in the recorded sets
 SEEN_SAMPLES = 1024  # 20 s at 50 Hz: twice as long as any message of a device here, and 8 kB of its state
 RATE_STAMPS = 65  # the measured rate is that of the last 64 intervals
-HOLE_STEPS = 2  # a hole is an interval of more than two grid steps: at least one grid point has no sample near it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ _MARK_WEIGHTS: IntArray = np.array([3, 5, 7, 11, 13, 17], dtype=np.int64) * 0x10
 _NO_T: IntArray = np.empty(0, dtype=np.int64)
 _NO_V: FloatArray = np.empty((0, 6))
 _Sample = tuple[int, FloatArray]  # stamp, the six values
+_Changes = dict[str, Any]  # fields of the state that have other values after a message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,57 +115,31 @@ class ResamplerState:
         return float(np.diff(self.recent_t_ns).std()) / 1e6 if self.recent_t_ns.size > 1 else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GridChunk:
-    """Consecutive grid samples, float64 (n, 6): acc x, y, z, gyr x, y, z; `first`: its place in the segment.
-
-    n_came: int64 (n,), samples of the segment after its first one, up to each.
-    bridges: bool (n,), which of them fill a hole, with no sample near; None: none does. saturated: bool (n,), which of
-    them are made of a saturated sample, or have one since the grid sample before; lossy: the same of samples right
-    after a loss, and so all that bridge it; None: none.
-    """
-
-    anchor_t_ns: int
-    first: int
-    values: FloatArray
-    n_came: IntArray
-    bridges: BoolArray | None = None
-    saturated: BoolArray | None = None
-    lossy: BoolArray | None = None
-
-    @property
-    def starts_segment(self) -> bool:
-        """True where a new segment begins: filters restart, no window reaches back."""
-        return self.first == 0
-
-
-def grid_offset_ns(k: IntArray | int, rate_hz: float) -> IntArray:
-    """Offset of grid sample k from its segment's first stamp, ns: round(k 1e9 / rate_hz)."""
-    offset: IntArray = np.rint(np.asarray(k, dtype=np.float64) * (NS_PER_S / rate_hz)).astype(np.int64)
-    return offset
-
-
 def resample(
     state: ResamplerState, block: SampleBlock, *, rate_hz: float, settings: StreamSettings
 ) -> tuple[ResamplerState, list[GridChunk]]:
     """The grid samples that `block` completes, in order, and the state after it."""
     chunks: list[GridChunk] = []
-    values = np.hstack([block.acc_ms2, block.gyr_rads])
-    n_before = state.counters.n_samples
-    parts, late_t_ns, late, seen = _admit(state, block, values, settings.reorder_ns)
+    values = np.concatenate((block.acc_ms2, block.gyr_rads), axis=1)
+    n_samples = state.counters.n_samples + len(block)
+    parts, marks = _admit(state, block, values, settings.reorder_ns)
     for part in parts:
         if part.resets:
             state = _reset_clock(state, block.full_scale, rate_hz, settings, chunks)
         if part.lost_t_ns:
             lost_t_ns = np.array(part.lost_t_ns, dtype=np.int64)
             state = replace(state, lost_t_ns=np.concatenate([state.lost_t_ns, lost_t_ns]))
-        state, released_t, released = _release(state, part.t_ns, part.values, settings.reorder_ns)
-        counters = state.counters
-        n_late, n_double = counters.late + part.late, counters.duplicate + part.duplicate
-        state = replace(state, counters=replace(counters, late=n_late, duplicate=n_double))
-        state = _interpolate(state, released_t, released, block.full_scale, rate_hz, settings, chunks)
-    counters = replace(state.counters, n_samples=n_before + len(block))
-    return replace(state, counters=counters, late_t_ns=late_t_ns, late=late, seen=seen), chunks
+        waiting, n_double, t_ns, released = _release(state, part.t_ns, part.values, settings.reorder_ns)
+        made, tally = _interpolate(state, t_ns, released, block.full_scale, rate_hz, settings, chunks)
+        tally = {"late": part.late, "duplicate": part.duplicate + n_double, **tally}
+        counters = replace(_counted(state.counters, tally), n_samples=n_samples)
+        state = replace(state, **marks, **waiting, **made, counters=counters)  # each costs as much as five numpy calls
+    return state, chunks
+
+
+def _counted(counters: StreamCounters, tally: dict[str, int]) -> StreamCounters:
+    more = {name: getattr(counters, name) + n for name, n in tally.items() if n}
+    return replace(counters, **more) if more else counters
 
 
 def _marks(t_ns: IntArray, values: FloatArray) -> IntArray:
@@ -187,27 +163,32 @@ class _Part:
 
 def _admit(
     state: ResamplerState, block: SampleBlock, values: FloatArray, reorder_ns: int
-) -> tuple[list[_Part], IntArray, FloatArray, IntArray]:
-    """The block's samples sorted into kept, late and duplicate; then the late ones at its end, and the last marks."""
+) -> tuple[list[_Part], _Changes]:
+    """The block's samples sorted into kept, late and duplicate; and the state's late ones, and marks, at its end."""
     t_ns = block.t_ns
     if t_ns.size == 0:
-        return [], state.late_t_ns, state.late, state.seen
+        return [], {}
     marks = _marks(t_ns, values)
-    before = np.empty_like(t_ns)  # the newest stamp before each row
-    before[0] = t_ns[0] - 1 - reorder_ns if state.max_t_ns is None else state.max_t_ns
-    before[1:] = np.maximum(np.maximum.accumulate(t_ns[:-1]), before[0])
-    if bool(np.all(t_ns > before - reorder_ns)):
-        lost_t_ns = [int(before[0]) - reorder_ns + 1] if state.late_t_ns.size else []
+    newest = int(t_ns[0]) - 1 - reorder_ns if state.max_t_ns is None else state.max_t_ns
+    before = np.maximum.accumulate(np.concatenate(([newest], t_ns[:-1])))  # the newest stamp before each row
+    if (t_ns > before - reorder_ns).all():
+        lost_t_ns = [newest - reorder_ns + 1] if state.late_t_ns.size else []
         lost_t_ns += t_ns[block.lost_rows].tolist()
         part = _Part(t_ns, values, state.late_t_ns.size, 0, resets=False, lost_t_ns=lost_t_ns)
-        return [part], _NO_T, _NO_V, np.concatenate([state.seen, marks])[-SEEN_SAMPLES:]
+        return [part], {"late_t_ns": _NO_T, "late": _NO_V, "seen": _last(SEEN_SAMPLES, state.seen, marks)}
     run = list(zip(state.late_t_ns.tolist(), state.late, strict=True))
     seen = _Seen(state.seen)
     is_lost = np.isin(np.arange(t_ns.size), block.lost_rows).tolist()
     rows = zip(t_ns.tolist(), values, marks.tolist(), is_lost, strict=True)
-    parts = list(_admit_one_by_one(int(before[0]), run, rows, seen, reorder_ns))
-    last = np.concatenate([state.seen, np.array(seen.added, dtype=np.int64)])[-SEEN_SAMPLES:]
-    return parts, *_stacked(run), last
+    parts = list(_admit_one_by_one(newest, run, rows, seen, reorder_ns))
+    last = _last(SEEN_SAMPLES, state.seen, np.array(seen.added, dtype=np.int64))
+    late_t_ns, late = _stacked(run)
+    return parts, {"late_t_ns": late_t_ns, "late": late, "seen": last}
+
+
+def _last(n: int, before: IntArray, after: IntArray) -> IntArray:
+    """The last n numbers of both."""
+    return np.concatenate([before[max(0, before.size + after.size - n) :], after[-n:]])
 
 
 class _Seen:
@@ -269,14 +250,16 @@ def _stacked(samples: Sequence[_Sample]) -> tuple[IntArray, FloatArray]:
 
 def _release(
     state: ResamplerState, t_ns: IntArray, values: FloatArray, reorder_ns: int
-) -> tuple[ResamplerState, IntArray, FloatArray]:
-    """Adds accepted samples to those waiting; takes out, sorted and without doubles, those that wait no longer."""
+) -> tuple[_Changes, int, IntArray, FloatArray]:
+    """Adds accepted samples to those waiting; takes out, sorted and without doubles, those that wait no longer.
+
+    What changes in the state, how many were doubles, and what was taken out.
+    """
     if t_ns.size == 0:
-        return state, _NO_T, _NO_V
+        return {}, 0, _NO_T, _NO_V
     newest = int(t_ns.max()) if state.max_t_ns is None else max(state.max_t_ns, int(t_ns.max()))
-    state = replace(state, max_t_ns=newest)
     if reorder_ns == 0:  # admitted stamps rise strictly
-        return state, t_ns, values
+        return {"max_t_ns": newest}, 0, t_ns, values
     t_ns = np.concatenate([state.waiting_t_ns, t_ns])
     values = np.concatenate([state.waiting, values])
     order = np.argsort(t_ns, kind="stable")
@@ -286,9 +269,8 @@ def _release(
     n_double = int(t_ns.size - first.sum())
     t_ns, values = t_ns[first], values[first]
     n_ready = int(np.searchsorted(t_ns, newest - reorder_ns, side="right"))
-    counters = replace(state.counters, duplicate=state.counters.duplicate + n_double)
-    state = replace(state, waiting_t_ns=t_ns[n_ready:].copy(), waiting=values[n_ready:].copy(), counters=counters)
-    return state, t_ns[:n_ready], values[:n_ready]
+    waiting = {"waiting_t_ns": t_ns[n_ready:].copy(), "waiting": values[n_ready:].copy()}
+    return {"max_t_ns": newest, **waiting}, n_double, t_ns[:n_ready], values[:n_ready]
 
 
 def _reset_clock(
@@ -299,9 +281,9 @@ def _reset_clock(
     chunks: list[GridChunk],
 ) -> ResamplerState:
     """Lets those waiting go on the old clock, then forgets it."""
-    state = _interpolate(state, state.waiting_t_ns, state.waiting, full_scale, rate_hz, settings, chunks)
-    counters = replace(state.counters, clock_reset=state.counters.clock_reset + 1)
-    return ResamplerState(counters=counters, rail=state.rail)
+    made, tally = _interpolate(state, state.waiting_t_ns, state.waiting, full_scale, rate_hz, settings, chunks)
+    counters = _counted(state.counters, {"clock_reset": 1, **tally})
+    return ResamplerState(counters=counters, rail=made.get("rail", state.rail))
 
 
 def _interpolate(
@@ -312,98 +294,62 @@ def _interpolate(
     rate_hz: float,
     settings: StreamSettings,
     chunks: list[GridChunk],
-) -> ResamplerState:
-    """Cuts released samples at gaps and appends the grid samples that each stretch completes to `chunks`."""
+) -> tuple[_Changes, dict[str, int]]:
+    """Cuts released samples at gaps and appends the grid samples that each stretch completes to `chunks`; what changes
+    in the state, and what is to be counted."""
     if t_ns.size == 0:
-        return state
+        return {}, {}
     rail, is_saturated = push_rail(state.rail, values, full_scale=full_scale)
     new_t = _NO_T if is_saturated is None else t_ns[is_saturated]
     saturated_t = np.concatenate([state.saturated_t_ns, new_t]) if new_t.size else state.saturated_t_ns
     if state.last_t_ns is not None:
         t_ns = np.concatenate([[state.last_t_ns], t_ns])
         values = np.concatenate([state.last, values])
-    state = _find_losses(state, t_ns, settings.gap_ns)
-    cuts = np.flatnonzero(np.diff(t_ns) > settings.gap_ns) + 1
+    lossy_t, lost_t = _find_losses(state, t_ns, settings.gap_ns)
+    cuts = (t_ns[1:] - t_ns[:-1] > settings.gap_ns).nonzero()[0] + 1
     bounds = [0, *cuts.tolist(), t_ns.size]
     is_new = state.last_t_ns is None
     anchor, n_grid, recent = state.anchor_t_ns, state.n_grid, state.recent_t_ns
-    n_released, interpolated = state.n_released, state.counters.interpolated
+    n_released, interpolated = state.n_released, 0
     for start, stop in pairwise(bounds):
         t, v = t_ns[start:stop], values[start:stop]
         if start > 0 or is_new:
-            anchor, n_grid, n_released, recent = int(t[0]), 0, 1, t[-RATE_STAMPS:]
-        else:
-            recent = np.concatenate([recent, t[1:]])[-RATE_STAMPS:]
-        chunk = _grid(t, v, anchor, n_grid, n_released - 1, rate_hz, (saturated_t, state.lossy_t_ns))
+            anchor, n_grid, n_released, recent = int(t[0]), 0, 1, t[:1]
+        recent = _last(RATE_STAMPS, recent, t[1:])
+        chunk = grid_chunk(t, v, anchor, n_grid, n_released - 1, rate_hz, (saturated_t, lossy_t))
         n_released += len(t) - 1
         if chunk is not None:
             interpolated += 0 if chunk.bridges is None else int(np.count_nonzero(chunk.bridges))
             chunks.append(chunk)
             n_grid += len(chunk.values)
-    kept_ns = round(NS_PER_S / rate_hz) + 1  # the last grid sample is not older than that
-    n_gaps, n_saturated = state.counters.gap + len(cuts), state.counters.saturated + new_t.size
-    counters = replace(state.counters, gap=n_gaps, interpolated=interpolated, saturated=n_saturated)
-    return replace(
-        state,
-        last_t_ns=int(t_ns[-1]),
-        last=values[-1:].copy(),
-        anchor_t_ns=anchor,
-        n_grid=n_grid,
-        n_released=n_released,
-        recent_t_ns=recent.copy(),
-        rail=rail,
-        saturated_t_ns=_later(saturated_t, int(t_ns[-1]) - kept_ns),
-        lossy_t_ns=_later(state.lossy_t_ns, int(t_ns[-1]) - kept_ns),
-        counters=counters,
-    )
+    last_t_ns = int(t_ns[-1])
+    kept_ns = last_t_ns - round(NS_PER_S / rate_hz) - 1  # the last grid sample is not older than that
+    made = {
+        "last_t_ns": last_t_ns,
+        "last": values[-1:].copy(),
+        "anchor_t_ns": anchor,
+        "n_grid": n_grid,
+        "n_released": n_released,
+        "recent_t_ns": recent,
+        "rail": rail,
+        "saturated_t_ns": _later(saturated_t, kept_ns),
+        "lossy_t_ns": _later(lossy_t, kept_ns),
+        "lost_t_ns": lost_t,
+    }
+    return made, {"gap": len(cuts), "interpolated": interpolated, "saturated": new_t.size}
 
 
-def _find_losses(state: ResamplerState, t_ns: IntArray, gap_ns: int) -> ResamplerState:
-    """The state once the first samples after losses are among these, the last released one first; a loss longer than a
-    gap is one, and bridged by nothing."""
+def _find_losses(state: ResamplerState, t_ns: IntArray, gap_ns: int) -> tuple[IntArray, IntArray]:
+    """lossy_t_ns and lost_t_ns of the state once the first samples after losses are among these, the last released one
+    first; a loss longer than a gap is one, and bridged by nothing."""
     if not state.lost_t_ns.size:
-        return state
+        return state.lossy_t_ns, state.lost_t_ns
     at = np.searchsorted(t_ns, state.lost_t_ns)
     is_here = at < t_ns.size
     found = np.unique(at[is_here & (at > 0)])
     found = found[t_ns[found] - t_ns[found - 1] <= gap_ns]
-    lossy_t_ns = np.concatenate([state.lossy_t_ns, t_ns[found]])
-    return replace(state, lossy_t_ns=lossy_t_ns, lost_t_ns=state.lost_t_ns[~is_here])
+    return np.concatenate([state.lossy_t_ns, t_ns[found]]), state.lost_t_ns[~is_here]
 
 
 def _later(t_ns: IntArray, than_ns: int) -> IntArray:
     return t_ns[t_ns >= than_ns] if t_ns.size else _NO_T
-
-
-def _grid(
-    t_ns: IntArray,
-    v: FloatArray,
-    anchor: int,
-    n_grid: int,
-    n_before: int,
-    rate_hz: float,
-    marked_t_ns: tuple[IntArray, IntArray],
-) -> GridChunk | None:
-    """Grid samples n_grid, n_grid + 1, ... of the segment up to the last stamp; None where there is none. n_before:
-    samples of the segment before the first of t_ns; marked_t_ns: those that are saturated, and that end a loss."""
-    step_ns = NS_PER_S / rate_hz
-    last_k = int((int(t_ns[-1]) - anchor) / step_ns) + 1  # one too many at most
-    k = np.arange(n_grid, last_k + 1, dtype=np.int64)
-    offset = grid_offset_ns(k, rate_hz)
-    offset = offset[offset <= int(t_ns[-1]) - anchor]
-    if offset.size == 0:
-        return None
-    rel = t_ns - anchor
-    left = np.searchsorted(rel, offset, side="right") - 1
-    right = np.minimum(left + 1, t_ns.size - 1)  # the last sample itself is met with weight 0
-    width = np.maximum(rel[right] - rel[left], 1)
-    weight = (offset - rel[left]) / width
-    bridges = (width > HOLE_STEPS * step_ns) & (weight > 0)
-    grid: FloatArray = v[left] + (v[right] - v[left]) * weight[:, None]
-    touched: list[BoolArray | None] = [None, None]
-    for i, marked in enumerate(marked_t_ns):
-        if marked.size:  # those between a grid sample and the one before it, and the two that it is made of
-            before = np.minimum(grid_offset_ns(np.maximum(k[: offset.size] - 1, 0), rate_hz) + 1, rel[left])
-            until, at = np.where(weight > 0, rel[right], rel[left]), marked - anchor
-            touched[i] = np.searchsorted(at, until, side="right") > np.searchsorted(at, before, side="left")
-    return GridChunk(anchor, n_grid, grid, left + n_before, bridges if bridges.any() else None, *touched)

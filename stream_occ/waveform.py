@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_occ.resampling import StreamSettings, grid_offset_ns
+from stream_occ.grid import grid_offset_ns
+from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S, SampleBlock
 
 KEEP_WINDOWS = 1.5  # a window ends at the latest hop, somewhat before the latest sample

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
+from stream_occ.grid import GridChunk, grid_offset_ns
 from stream_occ.quality import HELD_BITS, N_SIGNALS, SIGNAL_BITS, HoldState, held_signals
-from stream_occ.resampling import GridChunk, ResamplerState, StreamSettings, grid_offset_ns, resample
+from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
 BRIDGED, SATURATED, LOSSY, SLOW = ((HELD_BITS + 1) << n for n in range(4))  # the next bits
@@ -184,23 +185,25 @@ def push_chunk(
     if chunk.lossy is not None:
         held |= np.where(chunk.lossy, LOSSY, 0)
     held, n_came = np.concatenate([state.held, held]), np.concatenate([state.n_came, chunk.n_came])
-    signals = np.concatenate([state.signals, np.ascontiguousarray(values.T)], axis=1)
-    raw = state.raw if sos is None else np.concatenate([state.raw, np.ascontiguousarray(chunk.values.T)], axis=1)
+    signals = _grown(state.signals, values)
+    raw = state.raw if sos is None else _grown(state.raw, chunk.values)
     first, start = state.first, state.next_start
     end = first + signals.shape[1]
     n_windows = max(0, (end - shape.n_samples - start) // shape.n_hop + 1)
-    starts = start + shape.n_hop * np.arange(n_windows, dtype=np.int64)
-    cut, raw_cut = (_cut(kept[:, start - first :], shape, n_windows) for kept in (signals, raw))
-    t_start_ns = chunk.anchor_t_ns + grid_offset_ns(starts, shape.rate_hz)
-    is_held = np.zeros(n_windows, dtype=np.int64)
-    if n_windows and held.any():
-        marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
-        is_held = np.bitwise_or.reduce(marks, axis=1) | (marks[:, -1] & SIGNAL_BITS) << N_SIGNALS
-    are_slow = shape.are_slow(n_came, starts - first) if n_windows else None
-    if are_slow is not None:
-        is_held |= np.where(are_slow, SLOW, 0)
-    raw_of = None if sos is None else raw_cut
-    batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held, raw=raw_of)
+    batch = concatenate([], shape)
+    if n_windows:
+        starts = start + shape.n_hop * np.arange(n_windows, dtype=np.int64)
+        cut = _cut(signals, start - first, shape, n_windows)
+        raw_cut = None if sos is None else _cut(raw, start - first, shape, n_windows)
+        t_start_ns = chunk.anchor_t_ns + grid_offset_ns(starts, shape.rate_hz)
+        is_held = np.zeros(n_windows, dtype=np.int64)
+        if held.any():
+            marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
+            is_held = np.bitwise_or.reduce(marks, axis=1) | (marks[:, -1] & SIGNAL_BITS) << N_SIGNALS
+        are_slow = shape.are_slow(n_came, starts - first)
+        if are_slow is not None:
+            is_held |= np.where(are_slow, SLOW, 0)
+        batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held, raw=raw_cut)
     next_start = start + n_windows * shape.n_hop
     keep_from = max(first, min(next_start, end - shape.n_samples))
     signals, raw = signals[:, keep_from - first :].copy(), raw[:, keep_from - first :].copy()
@@ -209,12 +212,20 @@ def push_chunk(
     return kept, batch
 
 
-def _cut(signals: FloatArray, shape: WindowShape, n_windows: int) -> FloatArray:
-    """The first windows (n_windows, 6, m) of signals (6, n), as a view."""
-    if n_windows == 0 or signals.shape[1] == 0:
-        return np.empty((0, 6, shape.n_samples))
-    views = sliding_window_view(signals, shape.n_samples, axis=1)
-    return views[:, :: shape.n_hop][:, :n_windows].transpose(1, 0, 2)
+def _grown(signals: FloatArray, values: FloatArray) -> FloatArray:
+    """Signals (6, n) and the samples (m, 6) after them, as rows."""
+    n = signals.shape[1]
+    grown = np.empty((6, n + len(values)))
+    grown[:, :n] = signals
+    grown[:, n:] = values.T
+    return grown
+
+
+def _cut(signals: FloatArray, first: int, shape: WindowShape, n_windows: int) -> FloatArray:
+    """Windows (n_windows, 6, m) of contiguous signals (6, n) from sample `first` on, as a view."""
+    row, step = signals.strides
+    strides = (shape.n_hop * step, row, step)
+    return np.ndarray((n_windows, 6, shape.n_samples), np.float64, signals, first * step, strides)
 
 
 def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) -> WindowBatch:

@@ -81,17 +81,18 @@ def select(name: str) -> None:
 
 
 def warm() -> None:
-    """Loads what else is compiled, features and decoding, where the compiled engine is meant; with `auto`, where a
-    search has begun to use it. Before a service's first message: later nothing is loaded."""
+    """Loads what else is compiled, streams, features and decoding, where the compiled engine is meant; with `auto`,
+    where a search has begun to use it. Before a service's first message: later nothing is loaded."""
     is_used = "stream_occ.engines.compiled" in sys.modules
     if _load(is_used) is not None:
+        names = ("_features", "_json", "_stream")
         with _without_scipy():
-            _warm.update({name: import_module(f"stream_occ.engines.{name}") for name in ("_features", "_json")})
+            _warm.update({name: import_module(f"stream_occ.engines.{name}") for name in names})
         _drop_bitcode()
 
 
 def warmed(name: str) -> Any:
-    """The compiled functions of `_features` or `_json`; None before `warm`, and where numpy is meant."""
+    """The compiled functions of `_features`, `_json` or `_stream`; None before `warm`, and where numpy is meant."""
     return _warm.get(name)
 
 
