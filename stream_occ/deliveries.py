@@ -55,6 +55,7 @@ class Deliveries:
         self._shield = shield
         self._max_unacknowledged = self._window = max_unacknowledged
         self._tokens: list[Token] = []
+        self._digest = b""  # of the message that `fresh` gave last
         self._n_before = 0  # tokens that were before those
         self._first: dict[str, int] = {}  # of devices that are not saved: the number of the token since which
         self._is_stalled = False
@@ -63,10 +64,11 @@ class Deliveries:
 
     def numbers(self, now_s: float) -> dict[str, Number]:
         """What numbering devices are to be told of, once it is saved."""
+        known = ((name, self._intake.devices[name].numbering) for name in self._intake.numbered)
         return {
-            name: record.numbering.last
-            for name, record in self._intake.devices.items()
-            if record.numbering.is_to_be_told(now_s) and record.numbering.last is not None
+            name: numbering.last
+            for name, numbering in known
+            if numbering.is_due and numbering.is_to_be_told(now_s) and numbering.last is not None
         }
 
     @property
@@ -93,22 +95,24 @@ class Deliveries:
                 self._n_before += len(self._tokens)  # nothing can be acknowledged of an earlier connection
                 self._tokens = []
             self._tokens.append(message.token)
-            key, is_command = digest(message.topic, message.payload), self._topics.is_command(message.topic)
+            self._digest = digest(message.topic, message.payload)
+            is_command = self._topics.is_command(message.topic)
             # Two acts, or two messages that are stamped at arrival, may be alike.
-            may_be_alike = is_command or self._intake.is_stamped_here(message.topic)
-            if key in self._seen and (message.is_again or not may_be_alike):
+            if self._digest in self._seen and (
+                message.is_again or not (is_command or self._intake.is_stamped_here(message.topic))
+            ):
                 self._intake.refuse_command("delivered_again", message.topic, "")
                 self._intake.remind(message.topic)
                 continue
             if is_command:
-                self._seen.add(key)
+                self._seen.add(self._digest)
             yield message
 
     def took(self, message: Received, names: Iterable[str]) -> None:
         """Notes that the devices' states hold the latest message's samples."""
         if message.token is not None:
             for name in names:
-                self._seen.add(digest(message.topic, message.payload), name)
+                self._seen.add(self._digest, name)
                 self._first.setdefault(name, self._n_before + len(self._tokens) - 1)
 
     def acknowledge(self, unsaved: Set[str] = frozenset()) -> None:

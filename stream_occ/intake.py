@@ -46,10 +46,10 @@ class DeviceRecord:
     """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic.
 
     open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
-    the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; faults:
-    as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join: what a
-    device with a stream for each sensor has still to send; has_lost: samples were
-    sent before the next ones that are not here.
+    the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; looked:
+    the state whose odd samples were counted last; faults: as last told, and raised: how often each was; rate_off_s:
+    since when the rate is not the profile's; join: what a device with a stream for each sensor has still to send;
+    has_lost: samples were sent before the next ones that are not here.
     """
 
     profile: DeviceProfile
@@ -62,6 +62,7 @@ class DeviceRecord:
     fault_seen_s: dict[str, float] = field(default_factory=dict)
     odd_samples: dict[str, int] = field(default_factory=dict)
     doubled: tuple[int, int] = (0, 0)
+    looked: object = None
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None
@@ -105,6 +106,7 @@ class Intake:
         self.refused: Counter[str] = Counter()
         self.n_messages = 0
         self.forgotten: list[str] = []
+        self.numbered: set[str] = set()  # devices that number their messages
         self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it
         self._full_until_s = -math.inf
         self._inputs = [_Input.of(entry) for entry in config.inputs]
@@ -153,7 +155,7 @@ class Intake:
         if record is None:
             return self._refuse("device_limit", message, None, now_s, device_id=device_id)
         record.heard_s = now_s
-        if not self._take_number(record, blocks, now_s, resends=entry.resends):
+        if not self._take_number(device_id, record, blocks, now_s, resends=entry.resends):
             return []
         if reason is not None:
             record.has_lost |= reason in REFUSED_SAMPLES
@@ -197,6 +199,8 @@ class Intake:
         record = DeviceRecord(DeviceProfile(), since_s=now_s, heard_s=now_s, open_alert=open_alert)
         record.numbering.last = number
         self.devices[device_id] = record
+        if number is not None:
+            self.numbered.add(device_id)
         return record
 
     def refuse_device(self, device_id: str, reason: str, now_s: float) -> None:
@@ -234,12 +238,19 @@ class Intake:
         return "retained" if message.is_retained else None
 
     def _take_number(
-        self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float, *, resends: bool
+        self,
+        device_id: str,
+        record: DeviceRecord,
+        blocks: Sequence[SampleBlock | SensorBlock],
+        now_s: float,
+        *,
+        resends: bool,
     ) -> bool:
         """False for a message of a numbering device that came before or comes too early: counted, and no fault."""
         number = next((block.number for block in blocks if isinstance(block, SampleBlock) and block.number), None)
         if number is None:
             return True
+        self.numbered.add(device_id)
         verdict, n_missing = record.numbering.take(number, now_s, resends=resends)
         for reason, n in (
             ("missing", n_missing),
@@ -325,6 +336,7 @@ class Intake:
 
     def _forget(self, device_id: str) -> None:
         del self.devices[device_id]
+        self.numbered.discard(device_id)
         self.forgotten.append(device_id)
         log.info("device %s forgotten", device_id, extra={"device": device_id})
 

@@ -6,6 +6,7 @@ import logging
 import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence, Set
+from weakref import ref
 
 from stream_occ.config import Config
 from stream_occ.numbering import Number
@@ -45,7 +46,7 @@ class Keeper:
         self._is_missing = is_wanted and store is None
         self._piece_s = -math.inf  # when the last one was written
         self._n_quiet = 0  # devices that no message touched and that had no place in it
-        self._saved: dict[str, tuple[DeviceState, float]] = {}  # the state as it was written, and when
+        self._saved: dict[str, tuple[ref[DeviceState], float]] = {}  # the state as it was written, and when
         self._unsaved: list[Told] = []
         self._settled: dict[Key, frozenset[str] | None] = {}
         self._changed: set[str] = set()
@@ -183,7 +184,7 @@ class Keeper:
         self._changed.clear()
         self._touched = {name: None for name in self._touched if name in left}
         self._forgotten.clear()
-        self._saved.update({name: (standing[0], now_s) for name, standing in states.items()})
+        self._saved.update({name: (ref(standing[0]), now_s) for name, standing in states.items()})
         return True
 
     def close(self) -> None:
@@ -212,7 +213,7 @@ class Keeper:
         return sorted(due, key=saved_s.__getitem__)
 
     def _differs(self, name: str, standing: Standing) -> bool:
-        return name not in self._saved or self._saved[name][0] is not standing[0]
+        return name not in self._saved or self._saved[name][0]() is not standing[0]
 
     def _forget_oldest(self) -> None:
         """Of changes that wait for the disk; those of one slice, however many, are written together where it works."""

@@ -46,7 +46,7 @@ HOLD_NS = 10 * NS_PER_S  # then samples that waited elsewhere come first, before
 MAX_HOLD_NS = 60 * NS_PER_S  # but a countdown does not wait for ever
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class DeviceState:
     """All that is kept of one device. n_unscorable counts windows that got no verdict, n_bridged those over a hole,
     n_late those that came too late to act on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Set
 from functools import partial
 from typing import Any, Literal
 
@@ -39,6 +40,7 @@ NO_VERDICT = frozenset(
 )  # with these a window below the threshold is not normal
 DOUBLED_OF, DOUBLED_SHARE = 200, 0.1  # of so many samples so large a share came twice: a link that is set up twice
 SILENCE = frozenset({"no_data", "not_scored"})
+StateName = Literal["waiting", "normal"] | AlertState
 REFUSED_S = 1.0  # while messages come and none is taken: then nobody knows how the wearer is
 EVERYDAY = frozenset({"duplicate", "interpolated", "bridged"})  # odd samples that are counted and are no fault
 
@@ -98,19 +100,21 @@ class Reporter:
             record.is_online = is_online
             self._retained(self._topics.availability(device_id), ONLINE if is_online else OFFLINE)
         was_late = "late_data" in record.faults
-        message = self._state(record, state, now_s, now_ns)
+        rate_hz = None if state is None else state.resampler.measured_rate_hz
+        is_scored = self._is_scored(record, state, now_s)
+        faults = self._faults(record, state, rate_hz, now_s, now_ns, is_scored)
+        name, flags = self._name(record, state, faults, now_s, is_scored), _flags(state, now_ns)
         if "late_data" in record.faults and not was_late:
             _say_late(device_id, record, state)
         if record.is_alert_refused and now_s >= record.state_due_s:
             record.is_alert_refused = False
             self._alert_as_it_is(device_id, record)
-        shown = (message.state, message.faults, message.muted_until, message.not_worn, message.learning)
+        shown = (name, faults, *flags.values())
         if shown != record.shown or now_s >= record.state_due_s:
             record.shown = shown
             record.state_due_s = now_s + self._output.state_interval_s
-            jitter_ms = None if state is None else _rounded(state.resampler.measured_jitter_ms)  # dear: only here
-            message = message.model_copy(update={"jitter_ms": jitter_ms})
-            self._retained(self._topics.state(device_id), message.to_payload())
+            payload = self._state(record, state, name, faults, flags, rate_hz).to_payload()
+            self._retained(self._topics.state(device_id), payload)
 
     def goodbye(self, device_id: str, record: DeviceRecord) -> None:
         """Says that nobody watches the device any more."""
@@ -164,27 +168,36 @@ class Reporter:
         if self._link.is_connected:
             self._link.publish(topic, payload, qos=1, is_retained=True)
 
-    def _state(self, record: DeviceRecord, state: DeviceState | None, now_s: float, now_ns: int) -> StateMessage:
-        last = None if state is None else state.last
-        rate_hz = None if state is None else state.resampler.measured_rate_hz
-        is_scored = self._is_scored(record, state, now_s)
-        faults = self._faults(record, state, rate_hz, now_s, now_ns, is_scored)
+    def _name(
+        self, record: DeviceRecord, state: DeviceState | None, faults: Set[str], now_s: float, is_scored: bool
+    ) -> StateName:
         if record.open_alert is not None:
-            name: Literal["waiting", "normal"] | AlertState = record.open_alert.state
-        else:
-            is_odd = state is not None and (state.faults or state.is_history(self._live_within_s))
-            is_trusted = not is_odd and not faults & NO_VERDICT and not _is_refused(record, now_s)
-            name = "normal" if is_scored and is_trusted else "waiting"
+            return record.open_alert.state
+        is_odd = state is not None and (state.faults or state.is_history(self._live_within_s))
+        is_trusted = not is_odd and not faults & NO_VERDICT and not _is_refused(record, now_s)
+        return "normal" if is_scored and is_trusted else "waiting"
+
+    def _state(
+        self,
+        record: DeviceRecord,
+        state: DeviceState | None,
+        name: StateName,
+        faults: Set[str],
+        flags: dict[str, Any],
+        rate_hz: float | None,
+    ) -> StateMessage:
+        last = None if state is None else state.last
         return StateMessage(
             state=name,
             score=None if last is None else last.score,
             threshold=self._model.threshold,
             rate_hz=_rounded(rate_hz),
+            jitter_ms=None if state is None else _rounded(state.resampler.measured_jitter_ms),
             last_seen=None if record.data_ns is None else instant(record.data_ns),
             clock_offset_s=_rounded(None if state is None else state.clock.offset_s),
             clock_drift_ppm=_rounded(None if state is None else state.clock.drift_ppm),
             faults=tuple(sorted(faults)),
-            **_flags(state, now_ns),
+            **flags,
             counters=_counters(record, state),
             model=self._model.model_id,
         )
@@ -204,15 +217,17 @@ class Reporter:
         now_s: float,
         now_ns: int,
         is_scored: bool,
-    ) -> set[str]:
-        if state is not None:
+    ) -> frozenset[str]:
+        if state is not None and state is not record.looked:
+            record.looked = state
             for name, n in _odd_samples(state).items():
                 if name not in EVERYDAY and n > record.odd_samples.get(name, 0):
                     record.fault_seen_s[name] = now_s
                 record.odd_samples[name] = n
             _look_at_doubled(record, state, now_s)
-        horizon_s = now_s - self._output.fault_hold_s
-        record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
+        if record.fault_seen_s:
+            horizon_s = now_s - self._output.fault_hold_s
+            record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
         faults.update(self._service_faults, () if state is None else (*state.faults, *state.clock.faults))
         nominal_hz = record.profile.nominal_rate_hz
@@ -236,14 +251,18 @@ class Reporter:
             faults.add("no_data")
         elif not is_scored and now_s - record.since_s > self._scored_within_s:
             faults.add("not_scored")
-        if state is not None and is_near_impact(state.events.alert, state.clock_ns(now_ns), self._guard_s):
-            faults -= {"stuck"} - record.faults  # after an impact stillness is a sign of a fall, and no excuse
-        record.raised.update(faults - record.faults - self._service_faults - SILENCE)
-        record.faults = frozenset(faults)
-        return faults
+        if "stuck" in faults - record.faults and self._is_near_impact(state, now_ns):
+            faults.remove("stuck")  # after an impact stillness is a sign of a fall, and no excuse
+        if faults != record.faults:
+            record.raised.update(faults - record.faults - self._service_faults - SILENCE)
+            record.faults = frozenset(faults)
+        return record.faults
+
+    def _is_near_impact(self, state: DeviceState | None, now_ns: int) -> bool:
+        return state is not None and is_near_impact(state.events.alert, state.clock_ns(now_ns), self._guard_s)
 
     def _is_over_budget(self, state: DeviceState | None, now_ns: int) -> bool:
-        if state is None or self._too_many_a_day is None:
+        if state is None or self._too_many_a_day is None or len(state.raised_ns) < self._too_many_a_day:
             return False
         return raised_lately(state.raised_ns, state.clock_ns(now_ns)) >= self._too_many_a_day
 

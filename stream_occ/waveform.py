@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +40,16 @@ class SignalMemory:
     max_samples: int
     _blocks: deque[SampleBlock] = field(default_factory=deque)
     _ends_ns: deque[int] = field(default_factory=deque)  # of each block
+    _n_samples: int = 0
+    _is_even: bool = True  # blocks end one after another
 
     def push(self, block: SampleBlock) -> None:
         """Adds samples; `trim` takes the old ones away."""
+        end_ns = int(block.t_ns.max())
+        self._is_even = self._is_even and (not self._ends_ns or end_ns >= self._ends_ns[-1])
         self._blocks.append(block)
-        self._ends_ns.append(int(block.t_ns.max()))
+        self._ends_ns.append(end_ns)
+        self._n_samples += len(block)
 
     def trim(self) -> None:
         """Forgets blocks that end earlier than keep_s before the latest one, or after it (a clock set back)."""
@@ -51,6 +57,12 @@ class SignalMemory:
             return
         latest_ns = self._ends_ns[-1]
         oldest_ns = latest_ns - round(self.keep_s * NS_PER_S)
+        if self._is_even:
+            while self._ends_ns[0] < oldest_ns:
+                self._ends_ns.popleft()
+                self._n_samples -= len(self._blocks.popleft())
+            if self._n_samples <= self.max_samples:
+                return
         kept: deque[SampleBlock] = deque()
         ends_ns: deque[int] = deque()
         room = self.max_samples
@@ -60,7 +72,8 @@ class SignalMemory:
                 room -= n
                 kept.appendleft(block if n == len(block) else _last(block, n))
                 ends_ns.appendleft(end_ns)
-        self._blocks, self._ends_ns = kept, ends_ns
+        self._blocks, self._ends_ns, self._n_samples = kept, ends_ns, self.max_samples - room
+        self._is_even = all(earlier <= later for earlier, later in pairwise(ends_ns))
 
     def cut(self, t_end_ns: int, *, window_s: float, rate_hz: float) -> Waveform | None:
         """The window_s up to t_end_ns on the window's own grid, from the last hole on; None where that is nothing."""

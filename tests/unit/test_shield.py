@@ -74,6 +74,7 @@ def test_a_number_that_cannot_be_told_is_told_to_nobody_and_not_tried_for_ever()
     numbering.last, numbering.is_due = (HALF, 0), True
     other = bench.service.intake.devices["w2"].numbering
     other.last, other.is_due = ("b", 7), True
+    bench.service.intake.numbered |= {"w1", "w2"}
     bench.run(NUMBERED_SAVE_S)
     assert bench.link.of("stream_occ/w2/received_up_to") == [{"boot": "b", "seq": 7}]
     assert (numbering.is_due, bench.service.intake.devices["w1"].refused["internal_error"]) == (False, 1)
