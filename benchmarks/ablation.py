@@ -41,7 +41,7 @@ from stream_occ.windowing import WindowBatch
 
 EVIDENCE = ("log_max_dynamic_acc", "log_peak_over_mad")
 WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
-WINDOW_S, HOP_S = 4.5, 0.5
+WINDOW_S, HOP_S = 5.0, 0.5
 MOVING = ("log_mean_jerk", "log_mean_gyr", "log_median_dynamic_acc", "log_max_acc")
 EXTRA = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s", "spectral_entropy")]
 MOTIONLESS = (  # m/s2, rad/s: first the default
@@ -177,7 +177,7 @@ def _ensemble(n: int) -> RandomProjectionEnsemble:
 
 
 def tables() -> dict[str, list[Variant]]:
-    """The variants of each table, on windows of 4.5 s."""
+    """The variants of each table, on windows of 5 s."""
     base = Variant("distance to 3 neighbours in one space (default)")
     pairs = ((0.5, 0.95), (0.25, 0.95), (0.5, 0.98), (0.8, 0.98), (0.1, 0.9))
     groups = {family.compute.__name__: family.names for family in FAMILIES}
@@ -296,8 +296,8 @@ def motionless(recordings: Sequence[Recording], limits: Sequence[tuple[float, fl
     front_end = FrontEnd("fall31", 50.0, WINDOW_S, HOP_S)
     found: dict[str, list[list[BoolArray]]] = {}  # by activity, recording and pair
     for recording in recordings:
-        if not recording.is_fall and len(batch := front_end.cut(recording)):
-            found.setdefault(recording.activity, []).append([_is_motionless(batch, *pair) for pair in limits])
+        if not recording.is_fall and (batches := front_end.cut(recording)):
+            found.setdefault(recording.activity, []).append([_is_motionless(batches, *pair) for pair in limits])
     for i, (acc_ms2, gyr_rads) in enumerate(limits):
         of = {activity: [own[i] for own in parts] for activity, parts in found.items()}
         share = {activity: np.concatenate(parts).mean() for activity, parts in of.items()}
@@ -310,9 +310,9 @@ def motionless(recordings: Sequence[Recording], limits: Sequence[tuple[float, fl
         )
 
 
-def _is_motionless(batch: WindowBatch, acc_ms2: float, gyr_rads: float) -> BoolArray:
+def _is_motionless(batches: Sequence[WindowBatch], acc_ms2: float, gyr_rads: float) -> BoolArray:
     motion.MOTIONLESS_ACC_MS2, motion.MOTIONLESS_GYR_RADS = acc_ms2, gyr_rads
-    return motion.motion(batch).is_motionless
+    return np.concatenate([motion.motion(batch).is_motionless for batch in batches])
 
 
 def _longest_run(found: BoolArray) -> int:
@@ -356,7 +356,7 @@ def main() -> None:
     if options.only in (None, "same-recordings"):
         cut = {window_s: trials_of(window_s) for window_s in WINDOWS_S}
         for lengths in (WINDOWS_S, (4.5, 5.0)):
-            scored = [i for i in range(len(recordings)) if all(len(cut[length][i]) for length in lengths)]
+            scored = [i for i in range(len(recordings)) if all(cut[length][i].is_on_hop.any() for length in lengths)]
             made = ((f"{length:g} s", [cut[length][i] for i in scored]) for length in lengths)
             show(f"window, {len(scored)} recordings", chain.from_iterable(row_of(*each) for each in made))
     if options.only in (None, "motionless"):

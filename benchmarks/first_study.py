@@ -82,10 +82,11 @@ def _kurtosis(a: FloatArray) -> FloatArray:
 
 def study_trial(recording: Recording) -> Trial:
     """A recording as the package cuts it, with the study's features and the log of the peak |a| in the last column."""
-    trial, batch = extract_trial(recording, FRONT_END), FRONT_END.cut(recording)
+    trial, batches = extract_trial(recording, FRONT_END), FRONT_END.cut(recording)
     X = np.empty((0, 24))
     if len(trial):
-        X = np.column_stack([study_features(batch.signals, batch.rate_hz), np.log(trial.peak_acc_ms2 + 0.1)])
+        rows = np.concatenate([study_features(batch.signals, batch.rate_hz) for batch in batches])
+        X = np.column_stack([rows, np.log(trial.peak_acc_ms2 + 0.1)])
     return replace(trial, X=X)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -51,9 +52,10 @@ class DeviceState:
     """All that is kept of one device. n_unscorable counts windows that got no verdict, n_bridged those over a hole,
     n_late those that came too late to act on.
 
-    seen_ns: the end of the last window on the device's clock, and UTC when it was completed. join: what a device with a
-    stream for each sensor has sent and is no sample yet; whoever joins keeps it here. raised_ns: when alerts of the
-    latest day became pending, on the device's clock.
+    grid_ns: UTC when samples last came that windows are made of. seen_ns: the end of the last window on the device's
+    clock, and UTC when its last samples came. join: what a device with a stream for each sensor has sent and is no
+    sample yet; whoever joins keeps it here. raised_ns: when alerts of the latest day became pending, on the device's
+    clock.
     """
 
     resampler: ResamplerState = field(default_factory=ResamplerState)
@@ -66,6 +68,7 @@ class DeviceState:
     n_bridged: int = 0
     n_late: int = 0
     last: Decision | None = None
+    grid_ns: int | None = None
     seen_ns: tuple[int, int] | None = None
     join: JoinState | None = None
     raised_ns: tuple[int, ...] = ()
@@ -174,7 +177,7 @@ class Pipeline:
         """Length and hop of the model's windows in samples."""
         model = self.model
         times = {"rate_hz": model.rate_hz, "window_s": model.window_s, "hop_s": model.hop_s}
-        return WindowShape.of(**times, min_stream_hz=model.min_stream_hz)
+        return WindowShape.of(**times, min_stream_hz=model.min_stream_hz, min_window_s=model.min_window_s)
 
     def initial(self) -> PipelineState:
         """The state before any sample."""
@@ -185,19 +188,21 @@ class Pipeline:
     ) -> tuple[PipelineState, list[Decision], list[Alert]]:
         """The state after `blocks`, and the decisions and changes of alerts that they bring.
 
-        Blocks of one device must come in the order in which they arrived. Decisions are ordered by device (by first
-        block), then by time; the windows of all devices are scored as one batch. `now_ns` (UTC) ends countdowns of
-        devices that send no more, and tells what came too late to be acted on; no decision depends on it. Nothing ends
-        by the clock for a while after the first step, after a pause, and while is_behind: more samples wait.
+        Blocks of one device must come in the order in which they arrived. A device's decisions are ordered by time; the
+        windows of all devices are scored as one batch, but for those of streams that ended too early for a whole one.
+        `now_ns` (UTC) ends countdowns of devices that send no more, and tells what came too late to be acted on; no
+        decision depends on it. Nothing ends by the clock for a while after the first step, after a pause, and while
+        is_behind: more samples wait.
 
-        Where a stream breaks off, by a gap or in silence, its last window's length is looked at once more: a device
-        that dies in the fall sends the impact and no whole hop after it. Such a window counts where it is flagged.
+        Where a stream breaks off, by a gap or in silence, its last window's length is looked at once more, or all there
+        is of a shorter one: a device that dies in the fall sends the impact and no whole hop after it. Such a window
+        counts where it is flagged.
         """
         state = state.at(now_ns, is_behind=is_behind)
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
         for block in blocks:
-            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block)
+            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block, now_ns)
             newest_ns = device.resampler.max_t_ns
             if newest_ns is not None:
                 clock = push_clock(device.clock, newest_ns, now_ns, is_own=block.has_own_clock)
@@ -206,7 +211,12 @@ class Pipeline:
             batches.extend(cut)
         if not state.is_held:
             batches += self._close_silent(devices, now_ns)
-        decisions, alerts = self._push_windows(devices, concatenate(batches, self.shape), now_ns)
+        decisions: list[Decision] = []
+        alerts: list[Alert] = []
+        for _, of_one_length in groupby(filter(len, batches), key=lambda batch: batch.n_samples):
+            made, told = self._push_windows(devices, concatenate(list(of_one_length), self.shape), now_ns)
+            decisions += made
+            alerts += told
         for name, device in devices.items():
             if device.events.state != "normal" and not state.is_held:
                 events, changes = tick(device.events, device.clock_ns(now_ns), self.policy)
@@ -235,16 +245,15 @@ class Pipeline:
         """All devices' windows, scored as one batch, each device's in order through its own engine."""
         decisions: list[Decision] = []
         alerts: list[Alert] = []
-        if len(batch) == 0:
-            return decisions, alerts
         scores, unlike = self._score(batch)
         counts = ~batch.closes | (scores > self.model.threshold)
         rows_of: dict[str, list[int]] = {name: [] for name in batch.device_ids}
         for i, (name, t_end_ns) in enumerate(zip(batch.device_ids, batch.t_end_ns.tolist(), strict=True)):
             if counts[i]:
                 rows_of[name].append(i)
-            if not batch.closes[i]:
-                devices[name] = replace(devices[name], seen_ns=(t_end_ns, now_ns))
+            came_ns = devices[name].grid_ns
+            if came_ns is not None and (devices[name].seen_ns is None or not batch.closes[i]):
+                devices[name] = replace(devices[name], seen_ns=(t_end_ns, came_ns))
         within_s = self.policy.live_within_s
         looks = self._look(batch, {name: devices[name].oldest_live_ns(now_ns, within_s) for name in rows_of})
         for name, rows in rows_of.items():
@@ -254,7 +263,9 @@ class Pipeline:
             alerts += changes
         return decisions, alerts
 
-    def _push_block(self, device: DeviceState, block: SampleBlock) -> tuple[DeviceState, list[WindowBatch]]:
+    def _push_block(
+        self, device: DeviceState, block: SampleBlock, now_ns: int
+    ) -> tuple[DeviceState, list[WindowBatch]]:
         resampler, chunks = resample(device.resampler, block, rate_hz=self.model.rate_hz, settings=self.settings)
         cutter, cut, shape = device.cutter, [], self.shape
         for chunk in chunks:
@@ -262,13 +273,14 @@ class Pipeline:
                 cut.append(closing_window(cutter, device_id=block.device_id, shape=shape))
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=shape, sos=self.model.sos)
             cut.append(batch)
-        return replace(device, resampler=resampler, cutter=cutter), cut
+        grid_ns = now_ns if chunks else device.grid_ns
+        return replace(device, resampler=resampler, cutter=cutter, grid_ns=grid_ns), cut
 
     def _close_silent(self, devices: dict[str, DeviceState], now_ns: int) -> list[WindowBatch]:
         """The windows that end the streams of devices of which nothing has come for a while."""
         silent_ns, batches = round(TICK_GRACE_S * NS_PER_S), []
         for name, device in devices.items():
-            if device.cutter.is_closed or device.seen_ns is None or now_ns - device.seen_ns[1] < silent_ns:
+            if device.cutter.is_closed or device.grid_ns is None or now_ns - device.grid_ns < silent_ns:
                 continue
             batches.append(closing_window(device.cutter, device_id=name, shape=self.shape))
             devices[name] = replace(device, cutter=replace(device.cutter, is_closed=True))
@@ -346,4 +358,5 @@ class Pipeline:
 
 def _moved(device: DeviceState, by_ns: int) -> DeviceState:
     seen_ns = None if device.seen_ns is None else (device.seen_ns[0], device.seen_ns[1] + by_ns)
-    return replace(device, seen_ns=seen_ns, clock=set_clock(device.clock, by_ns))
+    grid_ns = None if device.grid_ns is None else device.grid_ns + by_ns
+    return replace(device, seen_ns=seen_ns, grid_ns=grid_ns, clock=set_clock(device.clock, by_ns))

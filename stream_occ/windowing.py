@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -113,17 +113,29 @@ def as_batch(windows: WindowsLike) -> WindowBatch:
 @dataclass(frozen=True, slots=True)
 class WindowShape:
     """length and hop of windows in samples, both at least 1, on a grid of rate_hz; min_stream_hz: the slowest stream
-    of which a window tells enough."""
+    of which a window tells enough; n_least: samples from which on a segment that ends before its first whole window is
+    a window of its own, None: it never is."""
 
     rate_hz: float
     n_samples: int
     n_hop: int
     min_stream_hz: float = 0.0
+    n_least: int | None = None
 
     @classmethod
-    def of(cls, *, rate_hz: float, window_s: float, hop_s: float, min_stream_hz: float = 0.0) -> WindowShape:
-        """The shape nearest to a window length and hop in seconds."""
-        return cls(rate_hz, max(1, round(window_s * rate_hz)), max(1, round(hop_s * rate_hz)), min_stream_hz)
+    def of(
+        cls,
+        *,
+        rate_hz: float,
+        window_s: float,
+        hop_s: float,
+        min_stream_hz: float = 0.0,
+        min_window_s: float | None = None,
+    ) -> WindowShape:
+        """The shape nearest to a window length, hop and least length in seconds."""
+        n_samples, n_hop = max(1, round(window_s * rate_hz)), max(1, round(hop_s * rate_hz))
+        n_least = None if min_window_s is None else max(1, round(min_window_s * rate_hz))
+        return cls(rate_hz, n_samples, n_hop, min_stream_hz, n_least)
 
     def are_slow(self, n_came: IntArray, first: IntArray) -> BoolArray | None:
         """Which of the windows from `first` (n,) on are slow, n_came as in `GridChunk`; None: none of them.
@@ -229,20 +241,22 @@ def _cut(signals: FloatArray, first: int, shape: WindowShape, n_windows: int) ->
 
 
 def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) -> WindowBatch:
-    """The window that ends with the segment's last grid sample, where no other does; none in a shorter segment.
+    """The window that ends with the segment's last grid sample, where no other does; all of a shorter segment that
+    holds `n_least` samples, none of one that does not.
 
     For where a stream breaks off: the samples after the last whole hop are in no other window.
     """
     end = state.first + state.signals.shape[1]
-    start = end - shape.n_samples
-    if state.is_closed or start < state.first or start == state.next_start - shape.n_hop:
+    n_least = shape.n_samples if shape.n_least is None else min(shape.n_samples, shape.n_least)
+    if state.is_closed or end - state.first < n_least or end - shape.n_samples == state.next_start - shape.n_hop:
         return concatenate([], shape)
+    start = max(state.first, end - shape.n_samples)
     t_start_ns = state.anchor_t_ns + grid_offset_ns(np.array([start]), shape.rate_hz)
     held = (
         np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True)
         | (state.held[-1] & SIGNAL_BITS) << N_SIGNALS
     )
-    are_slow = shape.are_slow(state.n_came, np.array([start - state.first]))
+    are_slow = replace(shape, n_samples=end - start).are_slow(state.n_came, np.array([start - state.first]))
     if are_slow is not None:
         held |= np.where(are_slow, SLOW, 0)
     signals, raw = (np.ascontiguousarray(kept[None, :, start - state.first :]) for kept in (state.signals, state.raw))
@@ -251,7 +265,7 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
 
 
 def concatenate(batches: Sequence[WindowBatch], shape: WindowShape) -> WindowBatch:
-    """Batches one after another; without copying where there is but one."""
+    """Batches of windows of one length, one after another; without copying where there is but one."""
     batches = [batch for batch in batches if len(batch)]
     if len(batches) == 1:
         return batches[0]
@@ -279,7 +293,8 @@ def iter_windows(
     """All windows of a whole recording in order, some at a time, by the very steps that a stream goes through.
 
     closing: those before a gap that end a segment off the hop, too, as the service looks at them once the stream goes
-    on. None is made at the recording's end: somebody pressed stop, and no device fell silent.
+    on; a batch of such a one may be of a shorter window. At the recording's end none is made but of a last segment
+    that has no other: somebody pressed stop, and no device fell silent, but nobody would have looked at it at all.
     """
     _, chunks = resample(ResamplerState(), block, rate_hz=shape.rate_hz, settings=settings or StreamSettings())
     state = CutterState()
@@ -288,6 +303,8 @@ def iter_windows(
             yield closing_window(state, device_id=block.device_id, shape=shape)
         state, batch = push_chunk(state, chunk, device_id=block.device_id, shape=shape, sos=sos)
         yield batch
+    if closing and state.next_start == 0:
+        yield closing_window(state, device_id=block.device_id, shape=shape)
 
 
 def cut_windows(

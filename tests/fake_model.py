@@ -53,6 +53,7 @@ class FakeFeatureSet:
     lowpass_hz: float | None = None
     min_rate_hz: float = 10.0
     min_stream_hz: float = 10.0
+    min_window_s: float | None = None
 
     def extract(self, windows: Any) -> np.ndarray:
         acc = np.sqrt((windows.signals[:, :3] ** 2).sum(axis=1))

@@ -67,7 +67,7 @@ def command(
         bool, typer.Option("--allow-mixed-placement", help="Accept recordings from several places on the body.")
     ] = False,
     rate_hz: Annotated[float | None, typer.Option(help="Rate of the model, Hz. [default: 50]")] = None,
-    window_s: Annotated[float | None, typer.Option(help="Window length, s. [default: 4.5]")] = None,
+    window_s: Annotated[float | None, typer.Option(help="Window length, s. [default: 5.0]")] = None,
     hop_s: Annotated[float | None, typer.Option(help="Hop between windows, s. [default: 0.5]")] = None,
     train_hop_s: Annotated[float | None, typer.Option(help="Hop in training, s. [default: --hop-s]")] = None,
     threshold: Annotated[

@@ -121,14 +121,14 @@ def read_evidence(
         trial = extract_trial(recording, front_end)
         scores = model.score_features(trial.X)
         kept = ~np.isnan(scores)  # as the pipeline: no verdict
-        if not kept.any():
+        if not (kept & trial.is_on_hop).any():
             evidence.n_too_short += 1
             continue
         seen = trial.shown.take(kept)
         if seen.motion.is_stuck.all():
             raise DataError(recording.name, "vary", "the same values throughout", "Check the sensor: it is stuck")
         person = recording.subject
-        added = hours.add(person, seen.t_end_ns, model.window_s)
+        added = hours.add(person, seen.t_end_ns[~seen.is_closing], model.window_s)
         evidence.watched.append(Watched(person, scores[kept], seen, added))
         evidence.began.append((recording.name, int(recording.block.t_ns.min())))
         evidence.datasets.add(recording.dataset)

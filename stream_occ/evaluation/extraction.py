@@ -13,7 +13,7 @@ from stream_occ.evaluation.protocol import Trial
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, Recording
 from stream_occ.training.data import ProgressReport
 from stream_occ.watching import shown
-from stream_occ.windowing import WindowBatch, WindowShape, concatenate, iter_windows
+from stream_occ.windowing import WindowBatch, WindowShape, iter_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,15 @@ class FrontEnd:
     @property
     def shape(self) -> WindowShape:
         """Length and hop of windows in samples."""
-        lowest_hz = features.slowest_stream_hz(self.rate_hz, features.load(self.feature_set))
+        chosen = features.load(self.feature_set)
+        lowest_hz = features.slowest_stream_hz(self.rate_hz, chosen)
         times = {"rate_hz": self.rate_hz, "window_s": self.window_s, "hop_s": self.hop_s}
-        return WindowShape.of(**times, min_stream_hz=lowest_hz)
+        return WindowShape.of(**times, min_stream_hz=lowest_hz, min_window_s=chosen.min_window_s)
 
-    def cut(self, recording: Recording) -> WindowBatch:
+    def cut(self, recording: Recording) -> list[WindowBatch]:
         """All windows that the service looks at; ConfigError for a rate at which the feature set is not defined."""
         sos = features.design_lowpass(features.load(self.feature_set), self.rate_hz)
-        return concatenate(list(iter_windows(recording.block, self.shape, sos=sos, closing=True)), self.shape)
+        return [batch for batch in iter_windows(recording.block, self.shape, sos=sos, closing=True) if len(batch)]
 
 
 def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
@@ -43,15 +44,17 @@ def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
 
     Windows of non-finite features are left out, as the pipeline does, and all of a stream that is too slow throughout.
     """
-    batch = front_end.cut(recording)
+    batches = front_end.cut(recording)
     chosen = features.load(front_end.feature_set)
-    is_slow = len(batch) > 0 and bool(batch.slow.all())
-    X = np.full((len(batch), len(chosen.NAMES)), np.nan)
-    if len(batch) and not is_slow:
+    is_slow = len(batches) > 0 and all(batch.slow.all() for batch in batches)
+    X = np.full((sum(map(len, batches)), len(chosen.NAMES)), np.nan)
+    if len(X) and not is_slow:
         with np.errstate(over="ignore", invalid="ignore"):
-            X = chosen.extract(batch)
+            X = np.concatenate([chosen.extract(batch) for batch in batches])
     kept = np.isfinite(X).all(axis=1)
-    t_start_ns, t_end_ns = batch.t_start_ns[kept], batch.t_end_ns[kept]
+    none = np.empty(0, dtype=np.int64)
+    t_start_ns = np.concatenate([none, *(batch.t_start_ns for batch in batches)])[kept]
+    t_end_ns = np.concatenate([none, *(batch.t_end_ns for batch in batches)])[kept]
     block = recording.block
     span_ns = int(block.t_ns.max() - block.t_ns.min()) if len(block) else 0
     return Trial(
@@ -63,7 +66,7 @@ def extract_trial(recording: Recording, front_end: FrontEnd) -> Trial:
         X=X[kept],
         peak_acc_ms2=peaks(block.t_ns, block.acc_ms2, t_start_ns, t_end_ns),
         overlaps_fall=overlaps(recording, t_start_ns, t_end_ns),
-        shown=shown([batch], front_end.shape).take(kept),
+        shown=shown(batches, front_end.shape).take(kept),
         is_slow=is_slow,
         activity=recording.activity,
         placement=recording.placement,

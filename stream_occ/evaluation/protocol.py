@@ -34,7 +34,8 @@ class Trial:
     overlaps_fall (n,); shown: what else the engine sees of the n windows; fall_ns (start, end) of the fall (annotated,
     else twice the instant of the largest |a|), None for a normal recording; duration_s from first to last sample.
     n = 0: the recording is too short, `unscored`.
-    Windows that end a segment off the hop are the pipeline's alone: none is trained on, or counts as an item.
+    Windows that end a segment off the hop, or are all of it, are the pipeline's alone: none is trained on, or counts as
+    an item, but of a recording that has no others.
     activity as the data set codes it: kind of activity or of fall. is_slow: sampled too slowly for the feature set, and
     unscored for it.
     """
@@ -56,9 +57,14 @@ class Trial:
         return int(self.X.shape[0])
 
     @property
-    def is_item(self) -> BoolArray:
-        """Windows (n,) on the hop."""
+    def is_on_hop(self) -> BoolArray:
+        """Windows (n,) on the hop, all of them whole: to be trained on."""
         return ~self.shown.is_closing
+
+    @property
+    def is_item(self) -> BoolArray:
+        """Windows (n,) on the hop; where there is none, all."""
+        return self.is_on_hop if self.is_on_hop.any() else self.shown.is_closing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +108,7 @@ class Job:
     def run(self, method: Method, trials: Sequence[Trial], seed: int) -> list[FloatArray]:
         """Window scores of each scored recording; the seed depends on the groups left out alone."""
         job_seed = int(np.random.SeedSequence([seed, *self.left_out]).generate_state(1)[0] >> 1)
-        score = method.fit(stack(trials, self.trained, items_only=True), seed=job_seed)
+        score = method.fit(stack(trials, self.trained, on_hop=True), seed=job_seed)
         windows = stack(trials, self.scored)
         flat = np.asarray(score(windows), dtype=np.float64)
         if flat.shape != (len(windows),) or not np.isfinite(flat).all():
@@ -164,7 +170,7 @@ def plan(trials: Sequence[Trial], group_of: Mapping[str, int], *, n_groups: int 
     normal = [i for i, trial in enumerate(trials) if not trial.is_fall]
     jobs = []
     for left_out in [*combinations(range(n_groups), 1), *combinations(range(n_groups), 2)]:
-        trained = tuple(i for i in normal if group[i] not in left_out and len(trials[i]))
+        trained = tuple(i for i in normal if group[i] not in left_out and trials[i].is_on_hop.any())
         candidates = range(len(trials)) if len(left_out) == 1 else normal
         scored = tuple(i for i in candidates if group[i] in left_out)
         if not trained:
@@ -198,10 +204,10 @@ def folds(
     return result
 
 
-def stack(trials: Sequence[Trial], chosen: Sequence[int], *, items_only: bool = False) -> Windows:
-    """Windows of the chosen recordings, in their order."""
+def stack(trials: Sequence[Trial], chosen: Sequence[int], *, on_hop: bool = False) -> Windows:
+    """Windows of the chosen recordings, in their order; on_hop: whole ones alone."""
     n_features = trials[0].X.shape[1]
-    rows = [trials[i].is_item if items_only else slice(None) for i in chosen]
+    rows = [trials[i].is_on_hop if on_hop else slice(None) for i in chosen]
     X = [trials[i].X[own] for i, own in zip(chosen, rows, strict=True)]
     sizes = [len(own) for own in X]
     return Windows(

@@ -70,9 +70,9 @@ def plan_transfer(
     """
     normal = range(n_tested, len(trials))
     group = {i: group_of[trials[i].subject] for i in normal}
-    jobs = [Job((), tuple(i for i in normal if len(trials[i])), tuple(range(n_tested)))]
+    jobs = [Job((), tuple(i for i in normal if trials[i].is_on_hop.any()), tuple(range(n_tested)))]
     for g in range(n_groups):
-        trained = tuple(i for i in normal if group[i] != g and len(trials[i]))
+        trained = tuple(i for i in normal if group[i] != g and trials[i].is_on_hop.any())
         if not trained:
             raise DataError(
                 "evaluate: normal recordings",

@@ -40,6 +40,10 @@ class FeatureSet(Protocol):
     def min_stream_hz(self) -> float:
         """The slowest measured rate of a stream that may be resampled for the set."""
 
+    @property
+    def min_window_s(self) -> float | None:
+        """The shortest window of which a stream that ends before a whole one may be judged; None: of none."""
+
     def extract(self, windows: WindowsLike) -> FloatArray:
         """Features (n, len(NAMES)) of windows as given: filtering is the stream's work, done before they are cut."""
 

@@ -43,8 +43,9 @@ spectral_entropy                     evenness over .3 to 10 Hz, 0 (one bin) to 1
 autocorrelation_peak                 largest autocorrelation of a at lags of .3 to 2 s: walking repeats, a fall does not
 ========================  =========  ==========================================================================
 
-Times longer than a short window allows are cut to it. A window at rest has entropy 0 and autocorrelation 0, an angle
-with a vanishing mean is 0.
+Times longer than a short window allows are cut to it; from 3 s on none is: the longest, of two means over
+1 s that lie 2 s apart, has its place just once. A window at rest has entropy 0 and autocorrelation 0, an angle with a
+vanishing mean is 0.
 """
 
 from __future__ import annotations
@@ -337,6 +338,7 @@ class Fall31:
     lowpass_hz: float | None = 10.0
     min_rate_hz: float = 20.0
     min_stream_hz: float = 22.0  # bands up to 10 Hz need more than 20, and a nominal 25 Hz runs at 22 or more
+    min_window_s: float = 3.0  # max_tilt_2s: 2 s from the beginning of one mean over 1 s to that of the other
     version: int = 1
     NAMES: ClassVar[tuple[str, ...]] = NAMES
 

@@ -156,6 +156,7 @@ class Khan31r:
     lowpass_hz: float | None
     min_rate_hz: float
     min_stream_hz: float
+    min_window_s: None = None  # the paper's windows are whole
     version: int = 1
     NAMES: ClassVar[tuple[str, ...]] = NAMES
 

@@ -61,6 +61,11 @@ class Model:
         """The slowest measured rate of a stream whose windows tell what is normal."""
         return slowest_stream_hz(self.rate_hz, self.feature_set)
 
+    @property
+    def min_window_s(self) -> float | None:
+        """The shortest window by which a stream is judged that ends before a whole one; None: it is not."""
+        return self.feature_set.min_window_s
+
     def score_features(self, X: FloatArray) -> FloatArray:
         """Scores (n,), high = abnormal, of unscaled feature rows X (n, d); each row alone decides its score."""
         if X.shape[0] == 0:

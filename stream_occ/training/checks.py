@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from stream_occ.errors import DataError
@@ -25,12 +27,12 @@ def measured_rate_hz(t_ns: IntArray) -> float:
     return float(steps.size * NS_PER_S / steps.sum()) if steps.size else 0.0
 
 
-def check_samples(recording: Recording, batch: WindowBatch, feature_set: FeatureSet) -> None:
+def check_samples(recording: Recording, batches: Sequence[WindowBatch], feature_set: FeatureSet) -> None:
     """Raises DataError, one line, for NaN, for other units, and for a stream too slow for a model of these windows."""
     check_finite(recording)
-    if len(batch):
-        check_units(recording, rest_magnitude_ms2(batch.signals))
-        check_rate(recording, batch.rate_hz, feature_set)
+    if batches:
+        check_units(recording, np.concatenate([rest_magnitude_ms2(batch.signals) for batch in batches]))
+        check_rate(recording, batches[0].rate_hz, feature_set)
 
 
 def check_finite(recording: Recording) -> None:

@@ -64,7 +64,7 @@ class TrainingConfig(_Strict):
     allow_mixed_placement: bool = False
     feature_set: str = "fall31"
     rate_hz: float = Field(default=50.0, gt=0, le=10_000)
-    window_s: float = Field(default=4.5, gt=0, le=600)
+    window_s: float = Field(default=5.0, gt=0, le=600)
     hop_s: float = Field(default=0.5, gt=0, le=600)
     train_hop_s: float | None = Field(default=None, gt=0, le=600)
     scaler: Literal["auto", "min-max", "z-score", "robust"] = "auto"

@@ -113,7 +113,7 @@ def watched_recordings(data: TrainingData, scores: FloatArray, window_s: float) 
     for number in np.unique(data.recording).tolist():
         rows = np.flatnonzero(data.recording == number)
         person, shown = data.recordings[number].person, data.shown.take(rows)
-        added = hours.add(person, shown.t_end_ns, window_s)
+        added = hours.add(person, shown.t_end_ns[~shown.is_closing], window_s)
         watched.append(Watched(person, scores[rows], shown, added))
     return watched
 

@@ -214,7 +214,7 @@ def test_evaluation_raises_the_alarms_of_the_pipeline(
         scores = model.score_features(trial.X)
         seen = watched(trial, scores)
         n_closing, n_faulty = n_closing + trial.shown.is_closing.sum(), n_faulty + trial.shown.is_faulty.sum()
-        n_saturated += front_end.cut(played).saturated.sum() if is_broken else 0
+        n_saturated += sum(batch.saturated.sum() for batch in front_end.cut(played)) if is_broken else 0
         for threshold in (float(np.median(scores)), float(np.sort(scores)[-2]), float(scores.min()) - 1.0):
             expected = pipeline_raises(replace(model, threshold=threshold), played.block, policy)
             raised = raised_ns(seen, threshold, policy)

@@ -135,8 +135,39 @@ def test_step_gives_the_same_for_any_batching_ticks_and_restarts(
 
 def timeless(state):
     """The state without the instants at which samples came."""
-    untimed = {"seen_ns": None, "clock": ClockState()}
+    untimed = {"seen_ns": None, "grid_ns": None, "clock": ClockState()}
     return PipelineState({name: replace(device, **untimed) for name, device in state.devices.items()})
+
+
+@given(stamps(), st.lists(st.integers(0, 160), max_size=6), SETTINGS, st.integers(0, 6))
+def test_every_piece_of_a_stream_ends_in_a_window_where_it_is_long_enough(t_ns, points, stream, restart_at):
+    """Windows of 20 samples every 5, 10 at least, all flagged: of the loop twin's segments of n samples those that end
+    at 19, 24, ... and with the last, or all n from 10 on; the same from messages of any size, and over a restart.
+
+    Offline the end of the recording is no break, but for a segment that would go unseen.
+    """
+    block = block_of(t_ns)
+    values = np.hstack([block.acc_ms2, block.gyr_rads])
+    times = {"rate_hz": 50.0, "gap_s": stream.gap_s, "reorder_s": stream.reorder_s}
+    segments, _ = resample_loop(t_ns, values, **times)
+    lengths = [(anchor, len(rows)) for anchor, rows in segments]
+    last = [sorted({*range(19, n, 5), *([n - 1] if n >= 10 else [])}) for _, n in lengths]
+    expected = [anchor + k * 20_000_000 for (anchor, _), ends in zip(lengths, last, strict=True) for k in ends]
+    pipeline = Pipeline(toy_model(threshold=-1.0, min_window_s=0.2), stream)
+    state, ends = pipeline.initial(), []
+    for i, piece in enumerate(cut(block, points)):
+        state = load_state(dump_state(state)) if i == restart_at else state
+        state, decisions, _ = pipeline.step(state, [piece], 0)
+        ends += [d.t_end_ns for d in decisions]
+    for now_s in range(1, 20):  # in silence
+        state, decisions, _ = pipeline.step(state, [], now_s * 1_000_000_000)
+        ends += [d.t_end_ns for d in decisions]
+    assert ends == expected
+    offline = [
+        t for b in iter_windows(block, pipeline.shape, settings=stream, closing=True) for t in b.t_end_ns.tolist()
+    ]
+    n_last = lengths[-1][1] if lengths else 0
+    assert offline == (expected[:-1] if n_last > 20 and n_last % 5 else expected)
 
 
 @given(stamps(), SETTINGS, st.booleans())

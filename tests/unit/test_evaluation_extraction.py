@@ -52,6 +52,25 @@ def test_recording_shorter_than_a_window_is_unscored():
     assert trial.peak_acc_ms2.size == trial.overlaps_fall.size == trial.shown.t_end_ns.size == 0
 
 
+def test_recording_shorter_than_a_window_is_scored_by_what_there_is():
+    """3.2 s of fall31's windows of 5 s: one window of them, an item, not on the hop; 2.9 s: none."""
+    short = recording(3.2, is_fall=True, peak_at_s=1.0)
+    trial = extract_trial(short, FrontEnd("fall31", 50.0, 5.0, 0.5))
+    assert (trial.is_item.tolist(), trial.is_on_hop.tolist()) == ([True], [False])
+    assert trial.shown.t_end_ns.tolist() == [int(short.block.t_ns[-1])]
+    assert trial.peak_acc_ms2.tolist() == [pytest.approx(41.0)]  # (40, 0, 9)
+    assert trial.overlaps_fall.tolist() == [True]
+    assert len(extract_trial(recording(2.9), FrontEnd("fall31", 50.0, 5.0, 0.5))) == 0
+
+
+def test_short_piece_beside_a_whole_window_is_no_item():
+    """3.2 s, a gap and 5.2 s: the piece before the gap is looked at by the pipeline alone."""
+    rec = recording(8.4)
+    rec.block.t_ns[160:] += 60 * NS_PER_S
+    trial = extract_trial(rec, FrontEnd("fall31", 50.0, 5.0, 0.5))
+    assert trial.is_item.tolist() == trial.is_on_hop.tolist() == [False, True]
+
+
 def test_windows_that_overlap_the_annotated_fall_are_falls():
     """Fall from 4.0 to 4.5 s: windows of 2 s starting 2.5 to 4.5 s overlap it; that ending at 3.98 s does not."""
     trial = extract_trial(recording(8.0, is_fall=True, interval_s=(4.0, 4.5)), FRONT_END)

@@ -21,10 +21,10 @@ def asked_windows():
 
 
 def test_default_is_the_configurations_detector_window_and_scaler():
-    """Left out, it is the fused preset on fall31 windows of 4.5 s every 0.5 s at 50 Hz, z-scored."""
+    """Left out, it is the fused preset on fall31 windows of 5 s every 0.5 s at 50 Hz, z-scored."""
     method, front_end = default_method(TrainingConfig())
     assert (method.key, method.preset, method.scaling) == ("default", "fused", "z-score")
-    assert front_end == FrontEnd("fall31", 50.0, 4.5, 0.5)
+    assert front_end == FrontEnd("fall31", 50.0, 5.0, 0.5)
 
 
 def test_methods_are_found_by_name_and_once():

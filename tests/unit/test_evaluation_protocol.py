@@ -217,6 +217,24 @@ def test_a_fold_without_windows_is_one_line():
         run_folds(trials, Constant())
 
 
+def test_short_windows_are_tested_and_not_trained_on():
+    """Recordings without a whole window: their people are tested by them, and no fit sees one."""
+    trials = crowd()
+    short = [i for i, own in enumerate(trials) if own.name.endswith("0")]
+    for i in short:
+        shown = replace(trials[i].shown, is_closing=np.ones(len(trials[i]), dtype=bool))
+        trials[i] = replace(trials[i], shown=shown)
+    assert short
+    group_of, found = run_folds(trials, Constant())
+    assert {i for fold in found for i in fold.tested} == set(range(len(trials)))
+    jobs = plan(trials, group_of)
+    assert not {i for job in jobs for i in job.trained} & set(short)
+    whole = [i for i in range(len(trials)) if i not in short]
+    assert len(stack(trials, range(len(trials)), on_hop=True)) == sum(len(trials[i]) for i in whole)
+    items = pool_trials(trials, found, people_index(trials), 0.05)
+    assert np.isfinite(items.score).all()
+
+
 def test_seed_of_a_fit_depends_on_the_groups_left_out_alone():
     """The fit that serves two folds is one fit; all fifteen seeds differ and are the same in every run."""
     first, second = Distance(), Distance()

@@ -47,7 +47,7 @@ def test_there_are_31_unique_names_in_golden_order():
     assert len(set(NAMES)) == 31
     assert load("fall31") is FEATURE_SET
     assert (FEATURE_SET.version, FEATURE_SET.lowpass_hz, FEATURE_SET.min_rate_hz) == (1, 10.0, 20.0)
-    assert FEATURE_SET.min_stream_hz == 22.0
+    assert (FEATURE_SET.min_stream_hz, FEATURE_SET.min_window_s) == (22.0, 3.0)
 
 
 def test_each_family_fills_as_many_columns_as_it_names():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from stream_occ.features.fall31 import FEATURE_SET
 from tests.unit.fall31_window import G, check, features_of
 
 log, sqrt = math.log, math.sqrt
@@ -78,6 +79,16 @@ def test_short_window_cuts_the_times_of_tilt():
     """302 samples of 200 Hz: means over a third, 100, of which first and last lie 202 apart; quarters of 75, 227."""
     found = turning(302, 200.0, 0.8, ("acc_z", "acc_x"))
     check(found, max_tilt_2s=0.8 * 202 / 200, tilt_first_last=0.8 * 227 / 200)
+
+
+def test_tilt_has_its_whole_time_from_three_seconds_on():
+    """Upright for 1 s, on the side for 1 s, head down for 1 s: means over the first and the last second, pi apart.
+
+    A shorter window would cut the time of a mean: 3 s is the shortest that is judged.
+    """
+    upright = np.repeat([G, 0.0, -G], 50)
+    check(features_of(upright, acc_x=np.repeat([0.0, G, 0.0], 50)), max_tilt_2s=math.pi)
+    assert FEATURE_SET.min_window_s == 3.0
 
 
 def test_short_lie_tilts_by_its_share_of_a_second():

@@ -87,3 +87,52 @@ def test_no_closing_window_in_too_short_a_segment_or_after_a_whole_hop(n):
         state, _, _ = Pipeline(toy_model()).step(Pipeline(toy_model()).initial(), [moving("a", n)], 0)
         cutter = state.devices["a"].cutter
     assert len(closing_window(cutter, device_id="a", shape=shape)) == 0
+
+
+def ticked(pipeline, state, from_ns, until_s=70):
+    """The state after so many seconds of ticks alone, and what they bring."""
+    decided, told = [], []
+    for s in range(1, until_s):
+        state, decisions, alerts = pipeline.step(state, [], from_ns + s * NS_PER_S)
+        decided, told = decided + decisions, told + alerts
+    return state, decided, told
+
+
+def test_device_that_dies_before_its_first_whole_window_becomes_an_alarm():
+    """17 samples of windows of 20, 10 at least, an impact last: looked at in silence, and deadlines count from then."""
+    pipeline, block = Pipeline(toy_model(min_window_s=0.2)), falling(17)
+    end_ns = int(block.t_ns[-1])
+    state, decisions, _ = pipeline.step(pipeline.initial(), [block], end_ns)
+    assert decisions == []
+    state, [decision], told = ticked(pipeline, state, end_ns)
+    assert (decision.label, decision.t_end_ns, decision.score) == ("outlier", end_ns, 20.0)
+    assert [alert.state for alert in told if alert.state != "checking"][:3] == ["suspected", "pending", "alarm"]
+    whole_alone = Pipeline(toy_model())
+    state, _, _ = whole_alone.step(whole_alone.initial(), [block], end_ns)
+    assert ticked(whole_alone, state, end_ns)[1:] == ([], [])
+
+
+def test_short_piece_between_gaps_is_looked_at_in_order():
+    """10, 9 and 20 samples, an impact last in each, in one block: the first and the last are judged, in their order."""
+    pipeline = Pipeline(toy_model(min_window_s=0.2))
+    pieces = [falling(n, start_ms=5000 * i) for i, n in enumerate((10, 9, 20))]
+    _, decisions, _ = pipeline.step(pipeline.initial(), [joined(*pieces)], 0)
+    assert [decision.t_end_ns for decision in decisions] == [int(pieces[i].t_ns[-1]) for i in (0, 2)]
+
+
+def test_short_piece_that_is_normal_has_no_verdict():
+    """It is no sign of health: a window that ends a stream counts where it is flagged."""
+    pipeline = Pipeline(toy_model(min_window_s=0.2))
+    state, _, _ = pipeline.step(pipeline.initial(), [moving("a", 17)], 0)
+    state, decided, told = ticked(pipeline, state, 0)
+    assert (decided, told, state.devices["a"].n_windows) == ([], [], 0)
+
+
+def test_stream_that_goes_on_after_a_gap_is_not_silent():
+    """6 s after its last window and 0.1 s after its last sample nothing ends, though enough came for a short one."""
+    pipeline = Pipeline(toy_model(min_window_s=0.2))
+    state, _, _ = pipeline.step(pipeline.initial(), [moving("a", 200)], 4 * NS_PER_S)
+    state, _, _ = ticked(pipeline, state, 4 * NS_PER_S, until_s=13)
+    for start_ms, now_s in ((20_000, 20.1), (20_100, 20.2), (20_200, 20.3)):
+        state, decisions, _ = pipeline.step(state, [falling(5, start_ms=start_ms)], round(now_s * NS_PER_S))
+        assert decisions == []

@@ -58,7 +58,7 @@ def test_mistake_in_a_flag_is_named_by_flag() -> None:
 
 def test_hop_and_window_must_fit() -> None:
     """A hop beyond the window would leave samples that no window sees."""
-    with pytest.raises(ConfigError, match=r"hop_s: must be .* at most window_s = 4\.5 s; got 6"):
+    with pytest.raises(ConfigError, match=r"hop_s: must be .* at most window_s = 5\.0 s; got 6"):
         load_training_config(None, {"hop_s": 6.0})
     with pytest.raises(ConfigError, match="window_s: must hold at least 4 samples"):
         load_training_config(None, {"window_s": 0.05, "hop_s": 0.05})

@@ -1,5 +1,6 @@
 """Where windows start, how many there are, and that none crosses a gap."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -85,6 +86,43 @@ def test_no_window_spans_a_gap_and_all_over_holes_are_marked(steps, is_closing):
             inside = [(a, b) for a, b in pairwise(t_ms.tolist()) if any(a < t < b for t in grid)]
             assert all(b - a <= 500 for a, b in inside)
             assert bool(is_marked) == any(b - a > 40 for a, b in inside)
+
+
+def ends_of(t_ms, shape, *, closing=True):
+    """(first sample, samples, whether it is off the hop) of all windows, sample numbers as `still` writes them."""
+    batches = iter_windows(still(t_ms), shape, closing=closing)
+    rows = [
+        (batch, signals, ends) for batch in batches for signals, ends in zip(batch.signals, batch.closes, strict=True)
+    ]
+    return [(int(signals[0, 0]), batch.n_samples, bool(ends)) for batch, signals, ends in rows]
+
+
+@pytest.mark.parametrize(("n", "windows"), [(9, []), (10, [10]), (14, [14]), (24, [24])])
+def test_piece_that_ends_before_a_whole_window_is_one_of_its_length(n, windows):
+    """Windows of 25 samples, 10 at least: of n samples before a gap all, of as many at the recording's end, too."""
+    shape = WindowShape(50.0, 25, 5, n_least=10)
+    before, after = range(0, 20 * n, 20), range(5000, 5000 + 20 * n, 20)
+    assert ends_of([*before, *after], shape) == [(first, n, True) for first in (0, n) for n in windows]
+    assert ends_of([*before, *after], shape, closing=False) == []
+    assert ends_of([*before, *after], replace(shape, n_least=None)) == []
+
+
+def test_piece_with_a_whole_window_ends_as_ever():
+    """27 samples of windows of 25 every 5: one on the hop, one that ends the piece; at the recording's end one."""
+    shape = WindowShape(50.0, 25, 5, n_least=10)
+    whole = [(0, 25, False), (2, 25, True)]
+    assert ends_of([*range(0, 540, 20), *range(5000, 5540, 20)], shape) == [*whole, (27, 25, False)]
+
+
+def test_short_window_carries_marks_and_unfiltered_signals():
+    """6 and 8 samples around a hole of 60 ms, then a gap: two grid samples are bridged, marked, and as they came."""
+    t_ms, shape = [*range(0, 120, 20), *range(160, 320, 20), 5000], WindowShape(50.0, 25, 5, n_least=10)
+    sos = butter1_lowpass_sos(5.0, 50.0)
+    [window] = [batch for batch in iter_windows(still(t_ms), shape, sos=sos, closing=True) if len(batch)]
+    assert (window.n_samples, window.t_start_ns.tolist(), window.t_end_ns.tolist()) == (16, [0], [300 * MS])
+    assert window.bridged.tolist() == [True]
+    np.testing.assert_allclose(window.unfiltered[0, 0], [*range(6), 16 / 3, 17 / 3, *range(6, 14)], rtol=1e-12)
+    assert not np.allclose(window.signals, window.unfiltered)
 
 
 def test_hop_longer_than_window_leaves_samples_out():

@@ -19,6 +19,7 @@ class ToyFeatures:
     lowpass_hz: float | None = None
     min_rate_hz: float = 0.0
     min_stream_hz: float = 0.0
+    min_window_s: float | None = None
 
     def extract(self, windows):
         signals = as_batch(windows).signals
@@ -42,7 +43,9 @@ class ToyScorer:
         return {}
 
 
-def toy_model(threshold=9.0, *, rate_hz=50.0, window_s=0.4, hop_s=0.1, sos=None):
+def toy_model(threshold=9.0, *, rate_hz=50.0, window_s=0.4, hop_s=0.1, sos=None, min_window_s=None):
     """20-sample windows every 5 samples at 50 Hz; an outlier where |last acc x| or |mean gyr z| exceeds threshold."""
     scaler = Scaler("z-score", np.zeros(2), np.ones(2))
-    return Model("toy", ToyFeatures(), rate_hz, window_s, hop_s, sos, scaler, ToyScorer(), threshold)
+    return Model(
+        "toy", ToyFeatures(min_window_s=min_window_s), rate_hz, window_s, hop_s, sos, scaler, ToyScorer(), threshold
+    )
