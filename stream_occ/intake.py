@@ -45,11 +45,12 @@ AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it
 class DeviceRecord:
     """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic.
 
-    open_alert: as last told, with what its score came from; is_alert_retained: the broker holds it; waveform: number of
-    the change, and the signals of its window; doubled: samples and duplicates at the last look at their share; looked:
-    the state whose odd samples were counted last; faults: as last told, and raised: how often each was; rate_off_s:
-    since when the rate is not the profile's; join: what a device with a stream for each sensor has still to send;
-    has_lost: samples were sent before the next ones that are not here.
+    open_alert: as last told, with what its score came from; told_s: when a change of an alert was, open or closed;
+    is_alert_retained: the broker holds it; waveform: number of the change, and the signals of its window; doubled:
+    samples and duplicates at the last look at their share; looked: the state whose odd samples were counted last;
+    faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join:
+    what a device with a stream for each sensor has still to send; has_lost: samples were sent before the next ones that
+    are not here.
     """
 
     profile: DeviceProfile
@@ -71,6 +72,7 @@ class DeviceRecord:
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
     open_alert: Alert | None = None
+    told_s: float = -math.inf
     is_alert_retained: bool = False
     is_alert_refused: bool = False  # by the broker: to be told again
     waveform: tuple[int, Waveform] | None = None
@@ -79,6 +81,10 @@ class DeviceRecord:
     numbering: Numbering = field(default_factory=Numbering)
     shown: tuple[object, ...] | None = None
     state_due_s: float = 0.0
+
+    def is_told(self, now_s: float) -> bool:
+        """True where the device must keep its place: an alert of it is open, or a change of one is on its way out."""
+        return self.open_alert is not None or self.told_s == now_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +228,7 @@ class Intake:
         """Forgets devices that have not been heard for long and have no open alert."""
         horizon_s = now_s - self._limits.forget_device_after_s
         for device_id in [name for name, record in self.devices.items() if record.heard_s < horizon_s]:
-            if self.devices[device_id].open_alert is None:
+            if not self.devices[device_id].is_told(now_s):
                 self._forget(device_id)
 
     def _find(self, topic: str) -> tuple[str, _Input] | None:
@@ -328,7 +334,7 @@ class Intake:
 
     def _is_idle(self, record: DeviceRecord, now_s: float) -> bool:
         """True where others may have its place: it never sent anything usable, or has been silent for long enough."""
-        if record.open_alert is not None:
+        if record.is_told(now_s):
             return False
         if record.n_decided == 0:
             return record.data_s is None or now_s - record.heard_s > PROBATION_S

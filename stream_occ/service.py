@@ -144,11 +144,13 @@ class Service:
         self._outbox.take_outcomes(now_s)
         for work in self._work(now_ns, now_s):
             if isinstance(work, tuple):
-                told += self._act(*work)
+                alerts = self._act(*work)
             else:
                 made, alerts = self._step(work, now_ns, now_s)
                 decisions += made
-                told += alerts
+            told += alerts
+            for alert in alerts:  # before another device, later in this slice, may get the place
+                self.intake.devices[alert.device_id].told_s = now_s
         if self._n_bytes:
             wanted = self._n_bytes * SLICE_S / max(self._clock.monotonic_s() - now_s, 1e-6)
             self._slice_bytes = round(min(max(wanted, LEAST_SLICE_BYTES), 2 * self._slice_bytes, SLICE_BYTES))
@@ -228,6 +230,7 @@ class Service:
                 else:
                     taken = self._desk.take(message, now_ns)
             if taken is not None:
+                self._drop_forgotten()
                 if blocks:
                     yield self._known(blocks)
                     blocks = []

@@ -97,6 +97,27 @@ def test_who_has_an_open_alert_keeps_its_place_however_silent() -> None:
     assert list(bench.service.intake.devices) == ["w1"]
 
 
+def test_device_of_which_something_is_told_keeps_its_place_until_it_is_out() -> None:
+    """Cause: a newcomer took it in the slice of a late feedback, and all that the slice had to tell was lost."""
+    bench = Bench(limits={"max_devices": 2, "idle_device_after_s": 5.0})
+    bench.fall()
+    bench.command("cancel")
+    bench.run(0.1)
+    bench.send(100, device="w2", first=200)
+    bench.run(6.0)
+    bench.send(25, device="w2", first=300, knock=True)
+    bench.send(25, device="w2", first=325)
+    bench.command("feedback", b'{"verdict": "fall"}')
+    bench.send(1, device="new", first=300)
+    bench.run(0.5)
+    assert bench.events()[-1] == ("resolved", 4)
+    assert "alarm" in {state for state, _ in bench.events("w2")}
+    assert list(bench.service.intake.devices) == ["w1", "w2"]
+    bench.send(1, device="new", first=375)
+    bench.run(1.5)
+    assert list(bench.service.intake.devices) == ["w2", "new"]
+
+
 @pytest.mark.parametrize("size", [0, 10, 5000])
 def test_flood_of_commands_is_counted_and_keeps_nothing(size: int) -> None:
     """For devices that are known and that are not."""
