@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import sys
 import threading
@@ -13,7 +15,6 @@ LOG_FIELDS = ("device", "alert_id", "reason", "state")  # of a line's `extra`; e
 def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
     """Lines with UTC time, level and module on stderr; json: an object a line, errors with their traceback in it."""
     import json
-    import logging
     import time
 
     from stream_occ.errors import visible
@@ -58,7 +59,7 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM or SIGINT sets."""
+    """An event that SIGTERM or SIGINT sets, and SIGHUP where `nohup` does not ask to outlive the terminal."""
     stop = threading.Event()
 
     def handle(_number: int, _frame: Any) -> None:
@@ -66,6 +67,8 @@ def stop_on_signals() -> threading.Event:
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, handle)
     return stop
 
 
@@ -73,3 +76,14 @@ def say(line: str) -> None:
     """A line on stdout, at once: others wait for it."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def announce(line: str) -> None:
+    """`say`, for a service: that nobody can read it (a full disk, a reader that is gone) must not end the service."""
+    if sys.stdout is None:  # closed before the start
+        return
+    try:
+        say(line)
+    except OSError as error:
+        logging.getLogger("stream_occ").warning("stdout cannot be written (%s), and is left alone: %s", error, line)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the rest would fail at the exit

@@ -28,7 +28,7 @@ def command(
     ] = None,
     json_path: JsonOption = None,
 ) -> None:
-    """Run the detector until SIGTERM or Ctrl-C.
+    """Run the detector until SIGTERM, SIGHUP or Ctrl-C.
 
     Prints one line that begins with "ready:" when the broker has taken its subscriptions; it may be started before the
     broker. At the end it publishes offline, sends what is pending and exits with 0. --json writes its counters then.
@@ -39,7 +39,7 @@ def command(
     from stream_occ import running
     from stream_occ.artifacts import load_model
     from stream_occ.cli._common import write_json
-    from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
+    from stream_occ.cli._service import announce, log_to_stderr, stop_on_signals
     from stream_occ.config import adjusted_config
     from stream_occ.engines import select, warm
     from stream_occ.wiring import ClientId, warn_of_placements
@@ -53,7 +53,7 @@ def command(
     stop = stop_on_signals()
     client_id = ClientId(settings)
     try:
-        counters = running.run(settings, loaded, client_id=client_id.value, stop=stop, on_ready=say)
+        counters = running.run(settings, loaded, client_id=client_id.value, stop=stop, on_ready=announce)
     finally:
         client_id.release()
     if json_path is not None:

@@ -491,3 +491,33 @@ def test_replay_refuses_numbers_that_would_fill_the_memory_or_never_end(
     error = capsys.readouterr().err
     assert option in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("stdout", ["full", "closed", "pipe"])
+def test_service_whose_stdout_takes_nothing_goes_on(stdout: str) -> None:
+    """Cause: `detect > log` on a full disk, or beside a `tee` that had died, ended as soon as it was ready."""
+    redirected = {"full": ">/dev/full", "closed": ">&-", "pipe": "| true"}[stdout]
+    code = (
+        "import time; time.sleep(.5); from stream_occ.cli._service import announce; announce('ready'); announce('on')"
+    )
+    script = f'{{ "{sys.executable}" -c "{code}"; echo $? >&2; }} {redirected}'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    *told, exit_code = done.stderr.splitlines()
+    assert exit_code == "0", done.stderr
+    assert len(told) == (stdout != "closed")
+
+
+@pytest.mark.parametrize(("disposition", "is_stopping"), [("SIG_DFL", True), ("SIG_IGN", False)])
+def test_terminal_that_is_closed_ends_a_service_in_order(disposition: str, is_stopping: bool) -> None:
+    """SIGHUP does, but not where nohup has it ignored."""
+    code = f"""
+import os, signal
+from stream_occ.cli._service import stop_on_signals
+signal.signal(signal.SIGHUP, signal.{disposition})
+stop = stop_on_signals()
+os.kill(os.getpid(), signal.SIGHUP)
+print(stop.is_set())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(is_stopping)
