@@ -43,8 +43,9 @@ FORGET_INTERVAL_S = 60.0
 # Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
 # minutes and gigabytes. More waits for the next slice, which then begins at once.
 SLICE_BYTES = 1024 * 1024
-LEAST_SLICE_BYTES = SLICE_BYTES // 16
+FIRST_SLICE_BYTES = SLICE_BYTES // 16
 SLICE_S = 0.5  # less is taken where deciding took longer: an end, a command or a fall must not wait
+LEAST_SLICE_BYTES = 4096  # a flood of samples and acts in turn is a step for each: milliseconds for some tens of bytes
 CLOCK_SET_NS = 1 * NS_PER_S  # less is a clock that is corrected as it goes
 LAST_SLICES_S = 0.5  # at the end: what waits longer comes again to the next start, as far as brokers keep it
 
@@ -119,7 +120,7 @@ class Service:
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
         self._held: dict[str, JoinState] = {}
-        self._slice_bytes = LEAST_SLICE_BYTES
+        self._slice_bytes = FIRST_SLICE_BYTES
         self._n_bytes = 0  # of this slice
 
     def renew(self) -> None:

@@ -67,9 +67,14 @@ def test_a_backlog_is_worked_off_in_slices_of_bounded_size() -> None:
 
 
 def test_slices_are_as_large_as_can_be_decided_in_half_a_second() -> None:
-    """Deciding at 100 kB/s: 64 KiB, the least, at first and all the time; at 400 kB/s they grow to 200 kB; without
-    any delay to 1 MiB, in steps of at most twice as much."""
-    for rate, expected in ((1e5, [6] * 8), (4e5, [6, 13, 20, 20]), (math.inf, [6, 13, 26, 52, 104, 104])):
+    """64 KiB at first. Deciding at 20 kB/s: 10 kB from then on, which a floor of 64 KiB made slices of 3 s; at 100 kB/s
+    50 kB; at 400 kB/s they grow to 200 kB; without any delay to 1 MiB, in steps of at most twice as much."""
+    for rate, expected in (
+        (2e4, [6, 1, 1]),
+        (1e5, [6, 5, 5]),
+        (4e5, [6, 13, 20, 20]),
+        (math.inf, [6, 13, 26, 52, 104, 104]),
+    ):
         bench = Bench()
         step = bench.service._work
 
