@@ -239,6 +239,8 @@ class _Draft:
             given = getattr(config.mqtt.tls, name)
             if given is not None and not given.is_file():
                 self.add(("mqtt", "tls", name), "be an existing file", str(given), "Check the path")
+        if config.state.path is not None and not config.state.path.name:  # empty, or the root
+            self.add(("state", "path"), "name a file", str(config.state.path), "Leave it out for the default")
         config._password = config.mqtt.password or self._secret(("mqtt", "password_file"), config.mqtt.password_file)
         config._model_key = self._secret(("model_key_file",), config.model_key_file)
         config._command_key = config.command_key or self._secret(("command_key_file",), config.command_key_file)

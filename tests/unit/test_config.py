@@ -275,6 +275,14 @@ def test_password_and_password_file_together_are_refused(tmp_path: Path) -> None
     assert "password or password_file, not both" in problem
 
 
+@pytest.mark.parametrize(("given", "shown"), [("", "."), ("/", "/")])
+def test_state_file_without_a_name_is_refused(tmp_path: Path, given: str, shown: str) -> None:
+    """It ended `detect` with an unexpected error and exit code 1, which a supervisor tries again for ever."""
+    [problem] = problems_of(tmp_path, INPUTS, STREAM_OCC__STATE__PATH=given)
+    expected = f"state.path: must name a file; got {shown}. Leave it out for the default."
+    assert problem == f"environment STREAM_OCC__STATE__PATH: {expected}"
+
+
 def test_missing_secret_file_is_named(tmp_path: Path) -> None:
     """The line of the key is given."""
     [problem] = problems_of(tmp_path, "mqtt:\n  password_file: none\n" + INPUTS)
