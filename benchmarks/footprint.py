@@ -3,7 +3,7 @@
     python benchmarks/footprint.py --json footprint.json
 
 For each model (--model default rp krr, on --rows synthetic windows) `detect` is started --runs times. A device sends
-5 s of samples in one message as soon as the service says on its status topic that it listens, so that the 4.5 s which
+5.5 s of samples in one message as soon as the service says on its status topic that it listens, so that the 5 s which
 fill a window are no wait: `start_s` is from the start of the process until that window's score is back at the device.
 Then --devices send for --seconds as in life, and the memory of the process is read: resident (RSS), its share of what
 others map too (PSS), what it alone holds (USS), and what of it belongs to which file.
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 RATE_HZ = 50.0
-BACKLOG_S = 5.0  # in one message: a window of 4.5 s is complete
+BACKLOG_S = 5.5  # in one message: a window of 5 s is complete
 WAIT_S = 120.0
 DETECTORS = {"default": None, "rp": "working", "krr": "LMKOC-LLE_layers"}  # 25 projections; every row a kernel
 LIBRARIES = {  # in the order in which `steps` imports them: what an earlier one brought is no cost of a later one

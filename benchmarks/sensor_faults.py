@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--activities", help="some, separated by commas; all without")
     parser.add_argument("--every", type=int, default=1, help="one of so many recordings")
     parser.add_argument("--longest-s", type=float, default=60.0, help="of a recording, from its beginning")
-    parser.add_argument("--window-s", type=float, default=4.5, help="of a window")
+    parser.add_argument("--window-s", type=float, default=5.0, help="of a window")
     parser.add_argument("--undisturbed", action="store_true", help="no faults: what the rules cost")
     args = parser.parse_args()
     if args.undisturbed:

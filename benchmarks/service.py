@@ -4,7 +4,7 @@
 
 One run as `stream-occ bench service` makes many of: `detect` on one core; mosquitto and this process, which plays the
 devices, on the others. `sent_to_score_ms` runs from before a window's last sample is handed to the socket until its
-score has come back, so the broker (twice) and a client are in it. The model is the default one (fall31, `fused`, 4.5 s
+score has come back, so the broker (twice) and a client are in it. The model is the default one (fall31, `fused`, 5 s
 every 0.5 s), fitted on as many synthetic windows as MobiFall has; --model takes any other.
 """
 

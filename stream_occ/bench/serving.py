@@ -23,8 +23,8 @@ from stream_occ.bench.noting import STAGES
 from stream_occ.errors import ServiceError
 from stream_occ.samples import NS_PER_S, FloatArray
 
-WARM_UP_S = 8.0  # the first windows are full after 4.5 s
-MOBIFALL_WINDOWS = 15_050  # normal ones, 4.5 s every 0.5 s
+WARM_UP_S = 8.0  # the first windows are full after 5 s
+MOBIFALL_WINDOWS = 15_050  # normal ones of 4.5 s every 0.5 s, a few more than of 5 s
 START_S = 120.0
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
 

@@ -33,7 +33,7 @@ LENGTH_S = 40.0  # of a recording, but for those with their length behind the na
 DOC = Path(__file__).resolve().parents[2] / "docs" / "quality.md"
 CUTS: dict[str, dict[str, Any]] = {  # windows without a filter, and as the default model has them
     "plain": {"window_s": 3.0, "sos": None},
-    "default": {"window_s": 4.5, "sos": features.design_lowpass(features.load("fall31"), 50.0)},
+    "default": {"window_s": 5.0, "sos": features.design_lowpass(features.load("fall31"), 50.0)},
 }
 CODEC = load_codec("msgpack")  # JSON cannot say NaN
 ACTIVITIES = ("STD", "WAL", "FOL")

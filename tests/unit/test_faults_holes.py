@@ -23,7 +23,7 @@ from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
 MS = 1_000_000
-SHAPE = WindowShape(50.0, 225, 25, 22.5)  # that of the default model: 4.5 s every 0.5 s
+SHAPE = WindowShape(50.0, 225, 25, 22.5)  # 4.5 s every 0.5 s
 LEAST, STRETCH_MS = 63.9, 2840  # 142 steps of the grid, the nearest to 64 samples at 22.5 Hz
 CODEC = load_codec("msgpack")
 
