@@ -85,14 +85,14 @@ def warm() -> None:
     where a search has begun to use it. Before a service's first message: later nothing is loaded."""
     is_used = "stream_occ.engines.compiled" in sys.modules
     if _load(is_used) is not None:
-        names = ("_features", "_json", "_stream")
+        names = ("_fall31", "_khan31r", "_json", "_stream")
         with _without_scipy():
             _warm.update({name: import_module(f"stream_occ.engines.{name}") for name in names})
         _drop_bitcode()
 
 
 def warmed(name: str) -> Any:
-    """The compiled functions of `_features`, `_json` or `_stream`; None before `warm`, and where numpy is meant."""
+    """The compiled functions of one of the modules that `warm` loads; None before, and where numpy is meant."""
     return _warm.get(name)
 
 

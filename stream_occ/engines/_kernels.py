@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 
+from stream_occ.engines._sums import PAIRWISE, short_sum
 from stream_occ.engines._vectors import BOXED, LANES, LEAF, STAGE, add_squares, array, compiled, eight_sums
 
-MOST_COLUMNS = 128  # numpy sums more than these in another order
+MOST_COLUMNS = PAIRWISE  # numpy sums more than these in another order
 LARGEST = 3e38  # a box distance; infinity marks a block that was visited
 HALF_ULP = 2.0**-24  # largest relative error of rounding to float32
 DOUBLE = 64.0  # rows farther out than this many radii of the data are compared in float64
@@ -91,24 +92,7 @@ def _squared(a, b, n, squares):
     for j in range(n):
         t = a[j] - b[j]
         squares[j] = t * t
-    even = n - n % 8
-    total = 0.0
-    if even:
-        r0, r1, r2, r3 = squares[0], squares[1], squares[2], squares[3]
-        r4, r5, r6, r7 = squares[4], squares[5], squares[6], squares[7]
-        for j in range(8, even, 8):
-            r0 += squares[j]
-            r1 += squares[j + 1]
-            r2 += squares[j + 2]
-            r3 += squares[j + 3]
-            r4 += squares[j + 4]
-            r5 += squares[j + 5]
-            r6 += squares[j + 6]
-            r7 += squares[j + 7]
-        total = ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7))
-    for j in range(even, n):
-        total += squares[j]
-    return total
+    return short_sum(squares, 0, n)
 
 
 @njit

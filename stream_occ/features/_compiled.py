@@ -1,7 +1,7 @@
 """The feature sets by compiled code, to the bit as by numpy; zeros apart, whose sign may differ.
 
 Transforms, sorting, logarithms and arc tangents stay numpy's own; sums keep its order. `kernels` is what
-`engines.warmed("_features")` gives. Each function fills X (n, 31), or returns False where the numpy form is to do it:
+`engines.warmed` gives for the set. Each function fills X (n, 31), or returns False where the numpy form is to do it:
 for a value that is not finite or absurd, and windows too short.
 """
 
@@ -85,12 +85,16 @@ def fill_khan31r(kernels: Any, signals: FloatArray, rate_hz: float, X: FloatArra
     n, _, m = signals.shape
     if m < MIN_SAMPLES:
         return False
-    norms, centred = np.empty((2, n, 2, m))
-    if not kernels.prepare_khan31r(signals, norms, centred):
+    work, entropy = np.empty((n, 12, m)), np.empty((2, n, 2, m // 2))
+    if not kernels.prepare_khan31r(signals, work):
         return False
-    terms, shares = np.empty((2, n, 2, m // 2))
-    ordered, spectrum = norms.copy(), np.fft.rfft(centred, axis=-1)
-    ordered.sort(axis=-1)
-    kernels.fill_khan31r(signals, rate_hz, norms, ordered, spectrum, X, terms, shares)
-    kernels.finish_khan31r(np.log(terms), shares, np.log(m // 2), X)
+    work[:, 10:].sort(axis=-1)
+    kernels.fill_khan31r(work, rate_hz, np.fft.rfft(work[:, 8:10]), entropy, X)
+    np.log(entropy[1], out=entropy[1])
+    kernels.finish_khan31r(entropy, _log(m // 2), X)
     return True
+
+
+@lru_cache(maxsize=16)
+def _log(n: int) -> float:
+    return float(np.log(n))

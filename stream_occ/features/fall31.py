@@ -354,10 +354,11 @@ class Fall31:
                 f"windows must be sampled at more than {self.min_rate_hz:g} Hz for {self.name}; got "
                 f"{batch.rate_hz:g} Hz. Resample faster, or take khan31r-nofilter."
             )
-        features = np.empty((len(batch), len(NAMES)))
-        chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))
-        kernels = warmed("_features")
-        for start in range(0, len(batch), chunk):
+        n, _, m = batch.signals.shape
+        features = np.empty((n, len(NAMES)))
+        chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, m)))
+        kernels = warmed("_fall31")
+        for start in range(0, n, chunk):
             rows = slice(start, start + chunk)
             signals = batch.signals[rows]
             if kernels is not None and fill_fall31(kernels, signals, batch.rate_hz, BANDS_HZ, features[rows]):

@@ -173,17 +173,18 @@ class Khan31r:
                 f"windows must be sampled at more than {self.min_rate_hz:g} Hz for {self.name}; got "
                 f"{batch.rate_hz:g} Hz. Resample faster, or take khan31r-nofilter."
             )
-        features = np.empty((len(batch), len(NAMES)))
-        chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, batch.n_samples)))
-        kernels = warmed("_features")
+        n, _, m = batch.signals.shape
+        features = np.empty((n, len(NAMES)))
+        chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, m)))
+        kernels = warmed("_khan31r")
         work: FloatArray | None = None
-        for start in range(0, len(batch), chunk):
+        for start in range(0, n, chunk):
             rows = slice(start, start + chunk)
             signals = batch.signals[rows]
             if kernels is not None and fill_khan31r(kernels, signals, batch.rate_hz, features[rows]):
                 continue
             if work is None:
-                work = statistics.workspace(min(chunk, len(batch)), batch.n_samples)
+                work = statistics.workspace(min(chunk, n), m)
             channels = statistics.prepare(signals, batch.rate_hz, work=work, first_index=start)
             features[rows] = np.concatenate([family.compute(channels) for family in FAMILIES], axis=1)
         return features

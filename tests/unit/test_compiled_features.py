@@ -107,9 +107,9 @@ def test_loop_written_twin_agrees(m: int, rate_hz: float) -> None:
 def test_nothing_is_compiled_before_a_service_asks_for_it() -> None:
     """`select` forgets; `warm` fetches, and with engine numpy fetches nothing."""
     engines.select("compiled")
-    assert engines.warmed("_features") is None
+    assert engines.warmed("_fall31") is None
     engines.warm()
-    assert engines.warmed("_features") is not None
+    assert engines.warmed("_fall31") is not None
     engines.select("numpy")
     engines.warm()
-    assert engines.warmed("_features") is None
+    assert engines.warmed("_fall31") is None
