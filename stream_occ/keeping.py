@@ -22,7 +22,7 @@ from stream_occ.wiring import state_folder
 log = logging.getLogger("stream_occ.keeping")
 
 QUIET_INTERVALS = 12  # a device without an open alert is saved every twelfth interval: little hangs on its last minute
-PIECE = 64  # devices of one save, so that thousands do not hold the worker up together: 10 ms
+PIECE = 32  # devices of one save, so that thousands do not hold the worker up together: 6 ms, and an fsync
 READY = 0.9  # of an interval: then a device with an open alert is saved again
 MAX_UNSAVED = 1000  # told changes that wait for a disk that takes them again; then the oldest go, and are counted
 RETRY_S = 1.0  # after a failure nobody asks the disk sooner, however urgent it is
@@ -50,7 +50,7 @@ class Keeper:
         self._unsaved: list[Told] = []
         self._settled: dict[Key, frozenset[str] | None] = {}
         self._changed: set[str] = set()
-        self._touched: dict[str, None] = {}  # the longest unsaved first
+        self._touched: dict[str, float] = {}  # since when, the longest first
         self._forgotten: set[str] = set()
         self._numbers: dict[str, Number] = {}
         self._n_failed = 0
@@ -79,10 +79,11 @@ class Keeper:
         """Numbers of the last messages that the restored states hold."""
         return {} if self._store is None else self._store.numbers()
 
-    def touch(self, names: Iterable[str]) -> None:
+    def touch(self, names: Iterable[str], now_s: float) -> None:
         """Devices whose states changed by messages that are not yet acknowledged."""
         if self._store is not None:
-            self._touched.update(dict.fromkeys(names))
+            for name in names:
+                self._touched.setdefault(name, now_s)
 
     def restored(self) -> dict[str, SavedDevice]:
         """What was saved; raises DataError where it is damaged."""
@@ -120,14 +121,16 @@ class Keeper:
             self._forgotten.add(device_id)
             self._changed.discard(device_id)
             self._touched.pop(device_id, None)
+            self._numbers.pop(device_id, None)
             self._saved.pop(device_id, None)
 
     def is_due(self, now_s: float, *, within_s: float = math.inf) -> bool:
         """True where `save` has something to do: what is noted, or devices whose turn it is; within_s: of them all."""
         is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten or self._settled)
-        n_waiting = len(self._touched) + self._n_quiet
-        piece_s = min(self._interval_s, within_s) * PIECE / max(PIECE, n_waiting)
-        return is_urgent or now_s >= self._piece_s + piece_s
+        within_s, n_waiting = min(within_s, self._interval_s), len(self._touched) + self._n_quiet
+        pace_s = self._piece_s + within_s * PIECE / max(PIECE, n_waiting)
+        oldest_s = math.inf if self._n_failed else next(iter(self._touched.values()), math.inf)
+        return is_urgent or now_s >= min(pace_s, oldest_s + within_s)
 
     def save(
         self,
@@ -157,6 +160,7 @@ class Keeper:
         left = self._touched.keys() & devices.keys() - names - piece
         told = {name: number for name, number in self._numbers.items() if name not in left}
         if not (names or told or self._unsaved or self._forgotten or self._settled):
+            self._leave(left)
             return self._n_failed == 0
         states = {name: devices[name] for name in sorted(names)}
         try:
@@ -178,11 +182,10 @@ class Keeper:
         self._n_failed = 0
         if seen is not None:
             seen.saved(left)
-        self._numbers = {name: number for name, number in self._numbers.items() if name in left}
         self._unsaved.clear()
         self._settled.clear()
         self._changed.clear()
-        self._touched = {name: None for name in self._touched if name in left}
+        self._leave(left)
         self._forgotten.clear()
         self._saved.update({name: (ref(standing[0]), now_s) for name, standing in states.items()})
         return True
@@ -191,6 +194,11 @@ class Keeper:
         """Lets another process have the file."""
         if self._store is not None:
             self._store.close()
+
+    def _leave(self, names: Set[str]) -> None:
+        """These devices wait, and no others."""
+        self._touched = {name: since_s for name, since_s in self._touched.items() if name in names}
+        self._numbers = {name: number for name, number in self._numbers.items() if name in names}
 
     def _piece(self, devices: Mapping[str, Standing], now_s: float, *, is_whole: bool) -> set[str]:
         """Devices to be written now, of those that wait: what messages touched goes first."""

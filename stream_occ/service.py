@@ -251,7 +251,7 @@ class Service:
         if names:
             self._deliveries.took(message, names)
             if message.token is not None or any(block.number for block in blocks):
-                self._keeper.touch(names)
+                self._keeper.touch(names, now_s)
         return blocks
 
     def _known(self, blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
