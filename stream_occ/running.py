@@ -66,7 +66,7 @@ def _run(
 ) -> CountersMessage:
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
     topics = Topics(config.mqtt.prefix, config.instance)
-    shard = config.own_shard
+    shard, home_assistant = config.own_shard, config.home_assistant
     is_only_instance = config.mqtt.is_only_instance and shard.of == 1
     is_ready = threading.Event()
 
@@ -76,6 +76,11 @@ def _run(
 
     def deliver(message: Received) -> None:
         if stop.is_set():  # what comes after the end, unacknowledged, comes again
+            return
+        if home_assistant.enabled and message.topic == home_assistant.status_topic:
+            service.home_assistant.hear(message)
+            if message.token is not None:  # an input's pattern covers it too
+                link.acknowledge([message.token])
             return
         is_ours = shard.of == 1 or not service.intake.is_elsewhere(message.topic, shard)
         if is_ours and inbox.put(message):
@@ -95,6 +100,7 @@ def _run(
         subscriptions=[
             *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),
             Subscription(topics.commands_filter, keeps_retain=True),
+            *([Subscription(home_assistant.status_topic, qos=0)] if home_assistant.enabled else []),
         ],
         birth=Birth(topics.bridge_status),
         on_ready=subscribed,

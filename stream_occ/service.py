@@ -19,6 +19,7 @@ from stream_occ.config import Config
 from stream_occ.deliveries import NUMBERED_SAVE_S, Deliveries
 from stream_occ.drifting import DriftDesk
 from stream_occ.events import EventPolicy
+from stream_occ.home_assistant import HomeAssistant
 from stream_occ.inbox import MAX_UNACKNOWLEDGED, Inbox, Link, Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinState
@@ -78,7 +79,7 @@ class Service:
         clock: Clock | None = None,
     ) -> None:
         """Takes up what the keeper has; raises DataError where that is damaged."""
-        self.topics = Topics(config.mqtt.prefix, config.instance)
+        self.topics = Topics(config.mqtt.prefix, config.instance, config.discovery_prefix)
         self.intake = Intake(config, self.topics)
         self.n_windows = 0
         self.dropped: Mapping[str, int] = {}
@@ -92,6 +93,7 @@ class Service:
         settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
         self._pipeline = Pipeline(model, settings, policy)
         self._drift = DriftDesk(config)
+        self.home_assistant = HomeAssistant(link, config, self.topics)
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
         self._shield = Shield(self.intake)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
@@ -337,8 +339,9 @@ class Service:
         """The state that was kept; the model's own parts only where it was the same model."""
         devices: dict[str, DeviceState] = {}
         now_s = self._clock.monotonic_s()
-        numbers = self._keeper.numbers()
-        for device_id, saved in sorted(self._keeper.restored().items(), key=lambda item: item[1].open_alert is None):
+        numbers, restored = self._keeper.numbers(), self._keeper.restored()
+        self.home_assistant.was_told(restored)
+        for device_id, saved in sorted(restored.items(), key=lambda item: item[1].open_alert is None):
             record = self.intake.restore(device_id, saved.open_alert, now_s, numbers.get(device_id))
             if record is None:
                 continue
@@ -387,6 +390,7 @@ class Service:
         if self._is_renewal_wanted.is_set():
             self._is_renewal_wanted.clear()
             self._counters_due_s = self._tick_due_s = 0.0
+            self.home_assistant.renew()
             for device_id, record in self.intake.devices.items():
                 with self._shield(device_id, now_s):
                     self._reporter.again(record)
@@ -394,6 +398,8 @@ class Service:
         is_tick = now_s >= self._tick_due_s
         if is_tick:
             self._tick_due_s = now_s + TICK_S
+            with self._shield("", now_s):
+                self.home_assistant.tell(self._state.devices.keys(), now_s)
         for device_id, record in self.intake.devices.items():
             if is_tick or record.heard_s == now_s or record.unsent or device_id in changed:
                 state = self._state.devices.get(device_id)

@@ -19,6 +19,7 @@ class Topics:
 
     prefix: str = "stream_occ"
     instance: str = "edge"
+    discovery_prefix: str = ""  # of Home Assistant; empty: it is told nothing
 
     @property
     def bridge_status(self) -> str:
@@ -63,6 +64,22 @@ class Topics:
         """Up to where a numbering device's messages are kept."""
         return f"{self.prefix}/{device_id}/received_up_to"
 
+    def discovery(self, device_id: str) -> str:
+        """What Home Assistant is told of the device.
+
+        >>> Topics(discovery_prefix="homeassistant").discovery("w1")
+        'homeassistant/device/stream_occ_w1/config'
+        """
+        return f"{self.discovery_prefix}/device/{self.discovery_id(device_id)}/config"
+
+    def discovery_id(self, device_id: str) -> str:
+        """Prefix and device as Home Assistant takes them, without dots; two devices never have the same.
+
+        >>> [Topics().discovery_id(name) for name in ("a.b", "a-b", "a_b")]
+        ['stream_occ_a-db', 'stream_occ_a--b', 'stream_occ_a_b']
+        """
+        return f"{self.prefix}_{device_id}".replace("-", "--").replace(".", "-d")
+
     def command(self, device_id: str, kind: str) -> str:
         """A person's act."""
         return f"{self.prefix}/{device_id}/set/{kind}"
@@ -92,7 +109,8 @@ class Topics:
 
     def is_own(self, topic: str) -> bool:
         """True for every topic under our prefix: what we publish is never taken for a device's message."""
-        return topic == self.prefix or topic.startswith(f"{self.prefix}/")
+        is_discovery = bool(self.discovery_prefix) and topic.startswith(f"{self.discovery_prefix}/device/")
+        return is_discovery or topic == self.prefix or topic.startswith(f"{self.prefix}/")
 
 
 def is_device_id(text: str) -> bool:

@@ -20,6 +20,7 @@ DEVICE_FIELD = "{device}"
 
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Level = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Levels = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}(/[A-Za-z0-9._-]{1,64}){0,7}$")]
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
 
 
@@ -266,6 +267,14 @@ class OutputConfig(Section):
     fault_hold_s: Seconds = 60.0
 
 
+class HomeAssistantConfig(Section):
+    """Discovery messages for Home Assistant; its own settings of MQTT have the same two texts."""
+
+    enabled: bool = False
+    discovery_prefix: Levels = "homeassistant"
+    status_topic: Levels = "homeassistant/status"
+
+
 class LogConfig(Section):
     """Lines on stderr."""
 
@@ -298,6 +307,7 @@ class Config(Section):
     limits: LimitsConfig = LimitsConfig()
     state: StateConfig = StateConfig()
     output: OutputConfig = OutputConfig()
+    home_assistant: HomeAssistantConfig = HomeAssistantConfig()
     log: LogConfig = LogConfig()
     http: HttpConfig = HttpConfig()
     shard: str | None = None
@@ -335,6 +345,9 @@ class Config(Section):
                 raise ValueError(
                     f"have inputs outside of its own topics, {self.mqtt.prefix}/|Change the pattern or mqtt.prefix"
                 )
+        for key in ("discovery_prefix", "status_topic"):
+            if getattr(self.home_assistant, key).split("/")[0] == self.mqtt.prefix:
+                raise ValueError(f"have home_assistant.{key} outside of its own topics, {self.mqtt.prefix}/|Change it")
         return self
 
     @property
@@ -346,6 +359,11 @@ class Config(Section):
     def instance(self) -> str:
         """mqtt.instance, with the shard's number where there is one: each process has topics and files of its own."""
         return self.own_shard.named(self.mqtt.instance)
+
+    @property
+    def discovery_prefix(self) -> str:
+        """home_assistant.discovery_prefix; empty where Home Assistant is told nothing."""
+        return self.home_assistant.discovery_prefix if self.home_assistant.enabled else ""
 
     @property
     def resolved_password(self) -> SecretStr | None:

@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto not found on PATH"),
 ]
 
-USERS = ("detector", "ward", "family", "w1", "w2")
+USERS = ("detector", "homeassistant", "ward", "family", "w1", "w2")
 NOT_AUTHORIZED = "Not authorized"
 KEY = "a key for the commands of tests"
 PLAIN = ("listener 1883", "allow_anonymous true")
@@ -155,6 +155,7 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
         port = broker.port
         inputs = [{"pattern": "wearables/{device}/imu", "resends": False}]
         sections: dict[str, Any] = {"mqtt": {"tls": tls}, "events": events, "output": output, "inputs": inputs}
+        sections["home_assistant"] = {"enabled": True}
         if with_certificates:
             (tmp_path / "command.key").write_text(KEY + "\n")
             sections["command_key_file"] = "command.key"
@@ -163,6 +164,8 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
             fall(people["w1"], "w1")
             alert = json.loads(people["ward"].hears("stream_occ/w1/alert"))
             assert json.loads(people["family"].hears("stream_occ/w1/event"))["alert_id"] == alert["alert_id"]
+            assert json.loads(people["homeassistant"].hears("stream_occ/w1/state"))["state"] == "alarm"
+            assert people["homeassistant"].hears("homeassistant/device/stream_occ_w1/config")
             fall(people["w2"], "w2")
             people["ward"].hears("stream_occ/w2/alert")
             acknowledge, text = "stream_occ/w1/set/ack", json.dumps({"by": "anna", "t": time.time()})
@@ -185,12 +188,22 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
                 "w1": ("wearables/w2/imu", "stream_occ/w1/set/ack", "stream_occ/w1/alert", "stream_occ/w1/state"),
                 "ward": ("stream_occ/w1/alert", "stream_occ/w1/set/other", "wearables/w1/imu", "stream_occ/status"),
                 "family": ("stream_occ/w1/set/ack", "stream_occ/w1/set/received", "wearables/w1/imu", "anything"),
-                "detector": ("stream_occ/w1/set/ack", "wearables/w1/imu", "stream_occ/w1/config", "anything"),
+                "homeassistant": ("stream_occ/w1/state", "stream_occ/w1/set/received", "homeassistant/device/a/config"),
+                "detector": (
+                    "homeassistant/status",
+                    "stream_occ/w1/set/ack",
+                    "wearables/w1/imu",
+                    "stream_occ/w1/config",
+                    "anything",
+                ),
             }
             for name, topics in refused.items():
                 who = service if name == "detector" else people[name]
                 assert [topic for topic in topics if who.may(topic)] == [], name
             assert all(people["ward"].may(f"stream_occ/w1/set/{kind}") for kind in ("cancel", "mute", "received"))
+            assert all(people["homeassistant"].may(f"stream_occ/w1/set/{kind}") for kind in ("ack", "cancel", "mute"))
+            assert people["homeassistant"].may("homeassistant/status")
+            assert service.may("homeassistant/device/stream_occ_w1/config")
             own = ("availability", "state", "event", "alert", "score", "waveform", "received_up_to")
             assert all(service.may(f"stream_occ/w1/{name}") for name in own)
         for user in people.values():
@@ -202,8 +215,10 @@ def test_access_list_has_a_line_for_every_message_of_the_service() -> None:
     lines = (REPO / "configs" / "mosquitto.acl").read_text().split("user detector\n")[1].split("\n\n")[0].splitlines()
     written = {line.split()[-1] for line in lines if line.startswith("topic write ")}
     own = {f"stream_occ/+/{name}" for name in (*MESSAGES, "availability") if name != "counters"}
-    assert written == own | {"stream_occ/status", "stream_occ/bridge/+/status", "stream_occ/bridge/+/counters"}
-    assert {line for line in lines if " read " in line} == {"topic read wearables/#", "topic read stream_occ/+/set/#"}
+    of_service = {"stream_occ/status", "stream_occ/bridge/+/status", "stream_occ/bridge/+/counters"}
+    assert written == own | of_service | {"homeassistant/device/+/config"}
+    read = {"wearables/#", "stream_occ/+/set/#", "homeassistant/status"}
+    assert {line.split()[-1] for line in lines if " read " in line} == read
 
 
 def refusals(caplog: pytest.LogCaptureFixture, options: MqttOptions) -> set[str]:
