@@ -116,6 +116,7 @@ class Intake:
         self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it
         self._full_until_s = -math.inf
         self._inputs = [_Input.of(entry) for entry in config.inputs]
+        self._stamps_some = any(entry.profile.stamps == "arrival" for entry in self._inputs)
         self._topics = topics
         self._limits = config.limits
         self._allowed = frozenset(config.limits.allowed_devices)
@@ -179,7 +180,7 @@ class Intake:
 
     def is_stamped_here(self, topic: str) -> bool:
         """True for a message whose stamps are those of its arrival: two that are alike may be two."""
-        found = self._find(topic)
+        found = self._find(topic) if self._stamps_some else None
         return found is not None and found[1].profile.stamps == "arrival"
 
     def is_elsewhere(self, topic: str, shard: Shard) -> bool:

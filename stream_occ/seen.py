@@ -1,7 +1,9 @@
 """Which messages were taken lately, so that one that a broker delivers again is not taken again.
 
 A broker delivers again what it has no acknowledgement for: after a reconnection, after our own restart, after its own
-from a file that is a second old. The flag `dup` says so only in the first case.
+from a file that is a second old. The flag `dup` says that it sent the message before, not that we took it, and after
+its own restart it may be left out. Two messages that may be alike (`PRESS`) are told apart by the broker's id, which a
+second delivery keeps.
 """
 
 from __future__ import annotations
@@ -97,6 +99,7 @@ def _number(digest: bytes) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
-def digest(topic: str, payload: bytes) -> bytes:
-    """Tells two messages apart."""
-    return blake2b(payload, digest_size=DIGEST_BYTES, key=blake2b(topic.encode(), digest_size=32).digest()).digest()
+def digest(topic: str, payload: bytes, mid: int = 0) -> bytes:
+    """Tells two messages apart; mid: those, too, that are alike but for the id, 1 to 65535, that they came by."""
+    key, salt = blake2b(topic.encode(), digest_size=32).digest(), mid.to_bytes(2, "little")
+    return blake2b(payload, digest_size=DIGEST_BYTES, key=key, salt=salt).digest()

@@ -42,8 +42,11 @@ class Starts:
         if self.keeper is not None:
             self.keeper.close()
 
-    def deliver(self, bench: Bench, payload: bytes, topic: str = TOPIC, *, is_again: bool = False) -> int:
-        mid = next(self.mids)
+    def deliver(
+        self, bench: Bench, payload: bytes, topic: str = TOPIC, *, is_again: bool = False, mid: int | None = None
+    ) -> int:
+        """mid: where it is delivered again with the id that it had."""
+        mid = mid or next(self.mids)
         message = Received.of(
             topic,
             payload,
@@ -136,18 +139,30 @@ def test_what_a_kill_left_unacknowledged_is_taken_once(start: Starts) -> None:
     assert second.service._state.devices["w1"].n_windows == (200 - 20) // 5 + 1
 
 
+AT_ARRIVAL = {"stamps": "arrival", "acc_unit": "m/s2", "gyr_unit": "rad/s"}
+
+
 def test_messages_stamped_at_arrival_may_be_alike(start: Starts) -> None:
-    """A device without a clock that lies still: only what the broker calls a second delivery is one."""
-    profile = {"stamps": "arrival", "acc_unit": "m/s2", "gyr_unit": "rad/s"}
-    bench = start(inputs=[{"pattern": "wearables/{device}/imu", "profile": profile}])
+    """A device without a clock that lies still: a second delivery has the id of a first that was taken, also by the
+    process before; any other is another message, though it is delivered again, or has an id that is used anew."""
+    inputs = [{"pattern": "wearables/{device}/imu", "profile": AT_ARRIVAL}]
+    bench = start(inputs=inputs)
     payload = b'{"t_s": 1700000000, "acc": [0, 0, 9.8], "gyr": [0, 0, 0]}'
-    for _ in range(3):
-        start.deliver(bench, payload)
+    deliveries = [(1, False), (2, False), (3, False), (3, True), (4, True), (4, True), (2, False)]
+    for mid, is_again in deliveries:
+        start.deliver(bench, payload, mid=mid, is_again=is_again)
         bench.run(0.1)
-    start.deliver(bench, payload, is_again=True)
-    bench.run(0.1)
-    assert samples(bench) == 3
-    assert bench.service.counters().refused == {"delivered_again": 1}
+    assert samples(bench) == 5
+    assert bench.service.counters().refused == {"delivered_again": 2}
+    bench.run(5.0)
+    start.deliver(bench, payload, mid=5)
+    bench.run(0.1)  # taken, and not saved
+    second = start(bench.now_s + 1.0, inputs=inputs)
+    for mid in (4, 5, 6):
+        start.deliver(second, payload, mid=mid, is_again=True)
+        second.run(0.1)
+    assert samples(second) == 7
+    assert second.service.counters().refused == {"delivered_again": 1}
 
 
 def test_act_is_done_once_and_may_be_repeated_by_a_person(start: Starts) -> None:
@@ -156,15 +171,40 @@ def test_act_is_done_once_and_may_be_repeated_by_a_person(start: Starts) -> None
     bench.fall()
     topic, payload = "stream_occ/w1/set/feedback", json.dumps({"verdict": "fall"}).encode()
     n = len(bench.events())
-    start.deliver(bench, payload, topic)
+    mid = start.deliver(bench, payload, topic)
     bench.run()
-    start.deliver(bench, payload, topic, is_again=True)
-    bench.run()
-    assert len(bench.events()) == n + 1
-    start.deliver(bench, payload, topic)
+    start.deliver(bench, payload, topic, mid=mid, is_again=True)
     bench.run()
     assert len(bench.events()) == n + 1
-    assert bench.service.counters().refused == {"delivered_again": 1, "not_in_this_state": 1}
+    for is_again in (False, True):  # True: it was sent to us before, and did not come
+        start.deliver(bench, payload, topic, is_again=is_again)
+        bench.run()
+    assert len(bench.events()) == n + 1
+    assert bench.service.counters().refused == {"delivered_again": 1, "not_in_this_state": 2}
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_second_press_is_an_act_though_the_first_delivery_was_lost(start: Starts, is_killed: bool) -> None:
+    """PRESS cancels an alert; the next one's PRESS comes only the second time, over another link or to another start.
+
+    Once more after that it is known: the third alert is not cancelled by what was meant for the second.
+    """
+    bench, topic, mids_ = start(), "stream_occ/w1/set/cancel", iter((900, 901))
+    for k in range(3):
+        at = 2000 * k
+        bench.now_s = at / 50
+        bench.send(100, first=at)
+        bench.send(25, first=at + 100, knock=True)
+        bench.send(175, first=at + 125, lying=True)
+        bench.run(6.0)
+        assert bench.state()["state"] == "pending"
+        if k and is_killed:
+            bench = start(bench.now_s + 0.5)
+        mid = next(mids_, 901)
+        start.deliver(bench, b"PRESS", topic, mid=mid, is_again=k > 0)
+        bench.run(0.25)
+        assert bench.state()["state"] == ("pending" if k == 2 else "waiting" if is_killed and k else "normal")
+    assert bench.service.counters().refused == {"delivered_again": 1}
 
 
 def test_broker_that_waits_for_acknowledgements_gets_them(start: Starts) -> None:
