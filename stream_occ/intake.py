@@ -111,6 +111,7 @@ class Intake:
         self.devices: dict[str, DeviceRecord] = {}
         self.refused: Counter[str] = Counter()
         self.n_messages = 0
+        self.n_data = 0  # of them: on topics of ours, of devices that are not others'
         self.forgotten: list[str] = []
         self.numbered: set[str] = set()  # devices that number their messages
         self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it
@@ -133,9 +134,11 @@ class Intake:
         if found is None:
             return self._refuse("no_input", message, None, now_s)
         device_id, entry = found
+        is_listed = not self._allowed or device_id in self._allowed
+        self.n_data += is_listed
         if not is_device_id(device_id):
             return self._refuse("bad_device_id", message, None, now_s)
-        if self._allowed and device_id not in self._allowed:
+        if not is_listed:
             return self._refuse("device_not_listed", message, None, now_s, device_id=device_id)
         record = self._known(device_id, entry, now_s)
         if record is None and now_s < self._full_until_s:

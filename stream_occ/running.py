@@ -303,8 +303,8 @@ class Worker(threading.Thread):
         if self._monitor is None:
             return
         try:
-            devices = self._service.intake.devices.values()
-            self._monitor.note(self._service.counters(), devices, started_s=started_s, now_s=time.monotonic())
+            service = self._service
+            self._monitor.note(service.counters(), service.intake, started_s=started_s, now_s=time.monotonic())
         except Exception:
             log.exception("metrics end here, and /ready with them")
             self._monitor = None

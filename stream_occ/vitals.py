@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
 from stream_occ.inbox import Inbox
-from stream_occ.intake import DeviceRecord
+from stream_occ.intake import Intake
 from stream_occ.messages import CountersMessage
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, math.inf)
-NOT_OURS = ("device_not_listed", "no_input", "own_topic")  # refused messages of these reasons are not meant for us
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +91,9 @@ class Monitor:
         self._watch = ScoringWatch(horizon_s)
         self._slices, self._latencies = Histogram(), Histogram()
 
-    def note(
-        self, counters: CountersMessage, records: Iterable[DeviceRecord], *, started_s: float, now_s: float
-    ) -> None:
+    def note(self, counters: CountersMessage, intake: Intake, *, started_s: float, now_s: float) -> None:
         """A slice that ran from started_s to now_s."""
-        known, arrived_s = list(records), self._inbox.drained_s
-        n_data = counters.messages - sum(counters.refused.get(reason, 0) for reason in NOT_OURS)
+        known, arrived_s = intake.devices.values(), self._inbox.drained_s
         self.last = Vitals(
             noted_s=now_s,
             counters=counters,
@@ -106,5 +102,5 @@ class Monitor:
             open_alerts=Counter(record.open_alert.state for record in known if record.open_alert is not None),
             slices=self._slices.push(now_s - started_s),
             latencies=self._latencies.distribution if arrived_s is None else self._latencies.push(now_s - arrived_s),
-            is_scoring=self._watch.push(now_s, n_data, counters.windows),
+            is_scoring=self._watch.push(now_s, intake.n_data, counters.windows),
         )

@@ -81,7 +81,7 @@ def test_health_names_what_was_lost_on_the_way_out(watched: Watched) -> None:
     bench = Bench()
     bench.service.dropped = {"event_set_aside": 1}
     monitor = Monitor(bench.inbox, 10.0)
-    monitor.note(bench.service.counters(), [], started_s=0.0, now_s=1.0)
+    monitor.note(bench.service.counters(), bench.service.intake, started_s=0.0, now_s=1.0)
     watched.vitals = monitor.last
     assert watched.get("/health") == (200, "application/json", '{"live": true, "dropped": {"event_set_aside": 1}}\n')
 
@@ -119,8 +119,7 @@ def test_metrics_are_what_was_noted_without_names_of_devices(watched: Watched) -
     bench.send(20, device="grandma", first=40, knock=True)
     assert bench.deliver("wearables/grandma/imu", b"nonsense")
     bench.run(0.25)
-    devices = bench.service.intake.devices.values()
-    monitor.note(bench.service.counters(), devices, started_s=0.0, now_s=bench.now_s)
+    monitor.note(bench.service.counters(), bench.service.intake, started_s=0.0, now_s=bench.now_s)
     watched.vitals, watched.checks["scoring"] = monitor.last, False
     values = watched.values()
     expected = {

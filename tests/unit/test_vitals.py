@@ -46,8 +46,7 @@ def test_histogram_counts_up_to_each_bound_with_the_bound_itself() -> None:
 def noted(bench: Bench, monitor: Monitor, seconds: float) -> Vitals:
     """After a slice that took no time."""
     bench.run(seconds)
-    devices = bench.service.intake.devices.values()
-    monitor.note(bench.service.counters(), devices, started_s=bench.now_s, now_s=bench.now_s)
+    monitor.note(bench.service.counters(), bench.service.intake, started_s=bench.now_s, now_s=bench.now_s)
     assert monitor.last is not None
     return monitor.last
 
@@ -79,6 +78,22 @@ def test_messages_that_cannot_be_read_are_data_and_those_of_others_are_none() ->
             assert bench.deliver(topic, b"nonsense")
             vitals = noted(bench, monitor, 1.0)
         assert vitals.is_scoring is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [("received", b'{"alert_id": "x", "seq": 0, "receiver": "ward"}'), ("mute", b'{"minutes": 5}'), ("cancel", b"{")],
+)
+def test_what_people_and_receivers_say_while_devices_are_silent_is_no_data(kind: str, payload: bytes) -> None:
+    """A display that says every 3 s what it has, for a minute, makes no service unready."""
+    bench = Bench(receivers=["ward"])
+    monitor = Monitor(bench.inbox, 10.0)
+    for second in range(4):
+        bench.send(50, first=50 * second)
+        noted(bench, monitor, 1.0)
+    for _ in range(20):
+        bench.command(kind, payload)
+        assert noted(bench, monitor, 3.0).is_scoring
 
 
 def test_scored_data_keep_the_service_ready() -> None:
