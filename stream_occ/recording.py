@@ -100,6 +100,7 @@ class Recorder:
             activity=self._labels.activity,
             is_fall=self._labels.is_fall,
             placement=self._labels.placement or record.profile.placement,
+            full_scale=(record.profile.acc_range_ms2 or math.inf, record.profile.gyr_range_rads or math.inf),
         )
         self._writers[device_id] = writer
         log.info("recording %s into %s", device_id, writer.path, extra={"device": device_id})

@@ -23,6 +23,7 @@ from stream_occ.messages import (
     waveform_message,
 )
 from stream_occ.pipeline import DeviceState
+from stream_occ.reach import Reach
 from stream_occ.samples import NS_PER_S, Alert, AlertState, Decision
 from stream_occ.scoring import Model
 from stream_occ.topics import Topics
@@ -54,6 +55,7 @@ class Reporter:
         self._topics = topics
         self._model = model
         self._service_faults: frozenset[str] = frozenset({"blind_model"} if model.blindness else ())
+        self._reach = Reach.of_model(model.metadata)
         budget = budget_of(model)
         self._too_many_a_day = None if budget is None else too_many(budget)
         self._live_within_s = config.events.live_within_s
@@ -241,6 +243,9 @@ class Reporter:
             faults.add("rate_mismatch")
         if rate_hz is not None and rate_hz < self._model.min_stream_hz:
             faults.add("rate_too_low")
+        is_known = "range_too_low" in record.faults  # of a device with two inputs one profile may be wide enough
+        if is_known or (self._reach is not None and self._reach.beyond(record.profile)):
+            faults.add("range_too_low")
         if record.drift is not None and record.drift.is_adrift:
             faults.add("drift")
         if self._is_over_budget(state, now_ns):

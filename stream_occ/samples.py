@@ -95,7 +95,10 @@ class SensorBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """One trial of one person. `fall_interval_ns` is (start, end) on the block's clock where annotated."""
+    """One trial of one person. `fall_interval_ns` is (start, end) on the block's clock where annotated.
+
+    full_scale: of the sensors, (acc, gyr), m/s2 and rad/s, inf where nobody knows; no sample is judged by it.
+    """
 
     dataset: str
     subject: str
@@ -105,6 +108,7 @@ class Recording:
     fall_interval_ns: tuple[int, int] | None
     placement: Placement
     block: SampleBlock
+    full_scale: tuple[float, float] = (np.inf, np.inf)
 
     @property
     def name(self) -> str:

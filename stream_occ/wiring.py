@@ -15,6 +15,7 @@ from typing import IO
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.mqtt import MqttOptions
+from stream_occ.reach import Reach
 from stream_occ.scoring import Model
 
 log = logging.getLogger("stream_occ.wiring")
@@ -127,3 +128,27 @@ def warn_of_placements(config: Config, model: Model) -> None:
                 model.model_id,
                 ", ".join(trained_at),
             )
+
+
+def warn_of_ranges(config: Config, model: Model) -> None:
+    """A warning for each input whose sensors end below what the model was trained to see; what cannot be compared is
+    said once."""
+    reach = Reach.of_model(model.metadata)
+    if reach is None:
+        log.info("model %s does not say how far its training's sensors went: no input is compared", model.model_id)
+        return
+    undeclared = []
+    for entry in config.inputs:
+        profile = entry.device_profile
+        if found := reach.beyond(profile):
+            log.warning(
+                "inputs %s: model %s was trained to see more: %s; its devices have the fault range_too_low",
+                entry.pattern,
+                model.model_id,
+                "; ".join(found),
+            )
+        if profile.acc_range_ms2 is None or profile.gyr_range_rads is None:
+            undeclared.append(entry.pattern)
+    if undeclared:
+        told = ", ".join(undeclared)
+        log.info("inputs %s: no acc_range_ms2 or gyr_range_rads in the profile to compare with the model's", told)

@@ -42,7 +42,7 @@ def command(
     from stream_occ.cli._service import announce, log_to_stderr, stop_on_signals
     from stream_occ.config import adjusted_config
     from stream_occ.engines import select, warm
-    from stream_occ.wiring import ClientId, warn_of_placements
+    from stream_occ.wiring import ClientId, warn_of_placements, warn_of_ranges
 
     settings = adjusted_config(config, shard=shard)
     log_to_stderr(settings.log.level, settings.log.format)
@@ -50,6 +50,7 @@ def command(
     loaded = load_model(model or settings.model, key=settings.model_key)  # its self-test scores: nothing compiles later
     warm()
     warn_of_placements(settings, loaded)
+    warn_of_ranges(settings, loaded)
     stop = stop_on_signals()
     client_id = ClientId(settings)
     try:

@@ -98,6 +98,7 @@ def _print(info: ModelInfo, self_test: SelfTest | None, *, is_key_checked: bool)
 
 def _facts(info: ModelInfo) -> list[tuple[str, str]]:
     from stream_occ.alarm_budget import claim_in_words
+    from stream_occ.reach import Reach
 
     card, training = info.card, info.card.metadata.get("training")
     calibration = info.card.metadata.get("calibration", {})
@@ -129,6 +130,8 @@ def _facts(info: ModelInfo) -> list[tuple[str, str]]:
             for name, v in spreads
             if isinstance(v, dict)
         ]
+    if (reach := Reach.of_model(card.metadata)) is not None:
+        facts.append(("training range", reach.in_words()))
     adaptation = card.metadata.get("adaptation")
     if isinstance(adaptation, dict):
         facts += [(f"adaptation {name}", _short(value)) for name, value in adaptation.items()]

@@ -27,6 +27,7 @@ RATE_HZ = 238
 ACC_MS2 = 0.000244 * STANDARD_GRAVITY_MS2
 GYR_RADS = 0.07 * DEG_TO_RAD
 LARGEST_COUNTS = np.full(3, 2.0**15)
+FULL_SCALE = (8 * STANDARD_GRAVITY_MS2, 2000 * DEG_TO_RAD)  # of the LSM9DS1 with these counts, 0.244 mg and 70 mdeg/s
 PLACES: dict[str, Placement] = {"1": "neck", "2": "wrist", "3": "waist"}
 FALLS = range(101, 136)
 ACTIVITIES = range(1, 100)
@@ -62,4 +63,5 @@ def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterator[Recording
         assert match is not None  # `find` took the file by this name
         place = PLACES[match.group(2)]
         is_fall = int(trial.activity[1:]) in FALLS
-        yield Recording("fallalld", trial.subject, trial.activity, trial.trial, is_fall, None, place, block)
+        names = "fallalld", trial.subject, trial.activity, trial.trial
+        yield Recording(*names, is_fall, None, place, block, FULL_SCALE)

@@ -41,13 +41,14 @@ _COLUMNS = (Column("t_ns", int), *(Column(name, float) for name in COLUMNS[1:]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingHeader:
-    """The first line of a recording file."""
+    """The first line of a recording file; full_scale as in `Recording`, in the line where something is known of it."""
 
     device_id: str
     subject: str
     activity: str
     is_fall: bool
     placement: Placement
+    full_scale: tuple[float, float] = (np.inf, np.inf)
 
     def to_line(self) -> str:
         """The header as one line of JSON, without its end."""
@@ -62,6 +63,8 @@ class RecordingHeader:
             "units": UNITS,
             "columns": COLUMNS,
         }
+        if self.full_scale != (np.inf, np.inf):
+            fields["full_scale"] = [value if np.isfinite(value) else None for value in self.full_scale]
         return json.dumps(fields)
 
 
@@ -81,6 +84,7 @@ class RecordingWriter:
         activity: str = "unknown",
         is_fall: bool = False,
         placement: Placement = "unknown",
+        full_scale: tuple[float, float] = (np.inf, np.inf),
     ) -> None:
         self.path = Path(path)
         self.n_samples = 0
@@ -90,6 +94,7 @@ class RecordingWriter:
             activity=activity,
             is_fall=is_fall,
             placement=placement,
+            full_scale=full_scale,
         )
         line = self.header.to_line().encode() + b"\n"
         if len(line) > MAX_HEADER_BYTES:
@@ -180,9 +185,8 @@ def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterator[Recording
     if not len(t_ns):
         return
     block = SampleBlock(header.device_id, t_ns, values[:, :3], values[:, 3:])
-    yield Recording(
-        "recording", header.subject, header.activity, trial.trial, header.is_fall, None, header.placement, block
-    )
+    names = "recording", header.subject, header.activity, trial.trial
+    yield Recording(*names, header.is_fall, None, header.placement, block, header.full_scale)
 
 
 def _parse_header(line: str, file: str) -> RecordingHeader:
@@ -207,5 +211,23 @@ def _parse_header(line: str, file: str) -> RecordingHeader:
         )
     device_id, subject, activity = cast(list[str], texts)
     return RecordingHeader(
-        device_id=device_id, subject=subject, activity=activity, is_fall=is_fall, placement=cast(Placement, placement)
+        device_id=device_id,
+        subject=subject,
+        activity=activity,
+        is_fall=is_fall,
+        placement=cast(Placement, placement),
+        full_scale=_full_scale(fields.get("full_scale", [None, None]), file),
     )
+
+
+def _full_scale(pair: object, file: str) -> tuple[float, float]:
+    """Of (acc, gyr), null where nobody knows."""
+    if (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(v is None or (type(v) in (int, float) and v > 0) for v in pair)
+    ):
+        acc, gyr = (np.inf if value is None else float(value) for value in pair)
+        return acc, gyr
+    expected = "hold two positive numbers or null as full_scale"
+    raise DataError(f"{file}: first line", expected, "something else", "Restore the line")

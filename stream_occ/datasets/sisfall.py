@@ -28,6 +28,7 @@ GYR_RADS = 4000 / 2**16 * DEG_TO_RAD  # ITG3200: +-2000 deg/s in 16 bits
 # +-16 g in 13 bits, +-8 g in 14 bits; the first column of each
 ACC = {"adxl345": (0, 32 / 2**13 * STANDARD_GRAVITY_MS2), "mma8451q": (6, 16 / 2**14 * STANDARD_GRAVITY_MS2)}
 LARGEST_COUNTS = np.repeat([2.0**12, 2.0**15, 2.0**13], 3)
+FULL_SCALE = {"adxl345": 16 * STANDARD_GRAVITY_MS2, "mma8451q": 8 * STANDARD_GRAVITY_MS2}
 
 _NAME = re.compile(r"(D(?:0[1-9]|1\d)|F(?:0[1-9]|1[0-5]))_(S[AE]\d\d)_(R\d\d)\.txt", re.IGNORECASE)
 _COLUMNS = [f"{sensor}_{axis}" for sensor in ("adxl", "gyr", "mma") for axis in "xyz"]
@@ -59,4 +60,5 @@ def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterator[Recording
         f"sisfall-{trial.subject}", t_ns, counts[:, first : first + 3] * acc_ms2, counts[:, 3:6] * GYR_RADS
     )
     is_fall = trial.activity.startswith("F")
-    yield Recording("sisfall", trial.subject, trial.activity, trial.trial, is_fall, None, "waist", block)
+    full_scale = FULL_SCALE[variant], 2000 * DEG_TO_RAD
+    yield Recording("sisfall", trial.subject, trial.activity, trial.trial, is_fall, None, "waist", block, full_scale)

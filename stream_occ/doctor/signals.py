@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from stream_occ.quality import rest_fault, rest_magnitude_ms2
+from stream_occ.quality import RailState, push_rail, rest_fault, rest_magnitude_ms2
 from stream_occ.samples import (
     ACC_UNITS,
     DEG_TO_RAD,
@@ -24,6 +24,7 @@ from stream_occ.samples import (
 ACC_COUNTS = (16384.0, 8192.0, 4096.0, 2048.0)
 GYR_COUNTS = (131.0, 65.5, 32.8, 16.4)
 GAP_S = 0.5
+AT_END = 0.995  # of the largest value: a range is not quite as wide up as down
 _NEAR = 0.12  # as in quality: a cheap sensor is off by so much at rest
 _STILL_MOVE = 0.15  # |a| within this share of gravity: what turns is gravity, and not the wearer who accelerates
 _TURN_S = 0.1
@@ -178,6 +179,21 @@ def turn_factor(t_ns: IntArray, acc: FloatArray, gyr: FloatArray, gravity: float
         return None, 0.0
     shared = float((told * turned).sum())
     return (shared / power or None), shared / np.sqrt(power * seen)
+
+
+def pinned(t_ns: IntArray, values: FloatArray) -> tuple[float, int] | None:
+    """The size at which samples of one sensor stay, as at the end of its range, and how many do; None: none do.
+
+    values (n, 6), m/s2 and rad/s: 0 in the columns of the other sensor. By the rule of `quality`, and at the largest
+    value of all: what repeats below it is chance.
+    """
+    order = np.unique(t_ns, return_index=True)[1]
+    size = np.abs(values[order]).max(axis=1)
+    is_saturated = push_rail(RailState(), values[order])[1] if len(order) else None
+    if is_saturated is None:
+        return None
+    is_at_end = is_saturated & (size >= AT_END * size.max())
+    return (float(size[is_at_end].max()), int(is_at_end.sum())) if is_at_end.any() else None
 
 
 def _moving_mean(values: FloatArray | BoolArray, n: int) -> FloatArray:

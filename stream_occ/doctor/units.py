@@ -9,8 +9,16 @@ import numpy as np
 
 from stream_occ.doctor.findings import Finding
 from stream_occ.doctor.reading import RAW_SCALE, Trial
-from stream_occ.doctor.signals import AccFinding, acc_finding, gyr_finding, timing
-from stream_occ.samples import STANDARD_GRAVITY_MS2, DeviceProfile, FloatArray, IntArray, SampleBlock
+from stream_occ.doctor.signals import AccFinding, acc_finding, gyr_finding, pinned, timing
+from stream_occ.samples import (
+    ACC_UNITS,
+    GYR_UNITS,
+    STANDARD_GRAVITY_MS2,
+    DeviceProfile,
+    FloatArray,
+    IntArray,
+    SampleBlock,
+)
 
 # Of formats that leave units open: what their makers' sensors send.
 USUAL_GYR = {"movesense": "deg/s", "witmotion": "deg/s"}
@@ -58,11 +66,36 @@ def say_units(parts: Sequence[Part], signals: Signals) -> None:
             (_say_raw_acc if is_raw_acc else _say_acc)(found, seen)
             _say_sign(found, trial)
             _say_gravity(found, trial, seen)
-    if not is_raw_gyr:
+    gyr = signals.gyr * RAW_SCALE if is_raw_gyr else signals.gyr
+    if is_raw_gyr:
+        gravity = STANDARD_GRAVITY_MS2 if not is_raw_acc else _magnitude(seen)
+        _say_raw_gyr(gyr_part[0], Signals(signals.t_ns, acc, gyr), gravity)
+    else:
         gyr_part[0].units.append("gyr: as the message declares")
+    none = np.zeros_like(acc)
+    _say_pinned(acc_part[0], signals.t_ns, np.hstack([acc * _si(acc_part[0], "acc", ACC_UNITS), none]), "acc", "m/s2")
+    _say_pinned(gyr_part[0], signals.t_ns, np.hstack([none, gyr * _si(gyr_part[0], "gyr", GYR_UNITS)]), "gyr", "rad/s")
+
+
+def _si(found: Finding, sensor: str, units: dict[str, float]) -> float:
+    """What one of the numbers sent is in SI units, as the profile says; 1 where messages do, 0 where nobody does."""
+    if f"{sensor}_unit" not in found.profile:
+        return 0.0 if any(question.line.startswith(f"{sensor}_unit") for question in found.questions) else 1.0
+    return units[found.profile[f"{sensor}_unit"]] / float(found.profile.get(f"{sensor}_counts_per_unit", 1.0))
+
+
+def _say_pinned(found: Finding, t_ns: IntArray, values: FloatArray, sensor: str, unit: str) -> None:
+    """Warns of a sensor whose values stay at the end of its range: what a fall is beyond, nobody sees."""
+    at = pinned(t_ns, values)
+    if at is None:
         return
-    gravity = STANDARD_GRAVITY_MS2 if not is_raw_acc else _magnitude(seen)
-    _say_raw_gyr(gyr_part[0], Signals(signals.t_ns, acc, signals.gyr * RAW_SCALE), gravity)
+    key = {"acc": "acc_range_ms2", "gyr": "gyr_range_rads"}[sensor]
+    found.ask(
+        f"{sensor} stays at {at[0]:.3g} {unit}, its largest, in {at[1]} samples: its range seems to end there, and what"
+        f" is beyond is not seen. Widen it on the sensor; else {key}: {at[0]:.4g} in the profile has detect compare it "
+        "with the model's",
+        NO_LINE,
+    )
 
 
 def _magnitude(seen: AccFinding) -> float:

@@ -175,6 +175,7 @@ def summarize(
         "n_windows_thinned": data.tally.n_windows_thinned,
         "refused_rows": dict(sorted(data.tally.refused_rows.items())),
         "rate_hz_measured": {"min": min(rates), "median": float(np.median(rates)), "max": max(rates)},
+        "range": data.reach().to_json(),
         "placements": sorted({recording.placement for recording in data.recordings}),
         "activities": _by_activity(data, evidence),
         "threshold": {

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from stream_occ.errors import DataError
 from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.quality import rest_magnitude_ms2
+from stream_occ.reach import Reach
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, Recording, SampleBlock
 from stream_occ.training.checks import check_finite, check_rate, check_units, measured_rate_hz
 from stream_occ.training.config import TrainingConfig
@@ -62,6 +64,7 @@ class UsedRecording:
     duration_s: float
     rate_hz: float
     n_windows: int
+    reach: Reach = field(default_factory=Reach)
 
     @property
     def person(self) -> str:
@@ -102,6 +105,10 @@ class TrainingData:
     def activities(self) -> list[str]:
         """Activity of each row."""
         return [self.recordings[i].activity for i in self.recording.tolist()]
+
+    def reach(self) -> Reach:
+        """How far the sensors went in all recordings."""
+        return reduce(Reach.joined, (recording.reach for recording in self.recordings))
 
     def items(self) -> TrainingData:
         """The windows on the hop."""
@@ -216,6 +223,7 @@ def _used(recording: Recording, n_windows: int) -> UsedRecording:
         duration_s=float(block.t_ns.max() - block.t_ns.min()) / NS_PER_S,
         rate_hz=measured_rate_hz(block.t_ns),
         n_windows=n_windows,
+        reach=Reach.of_recording(recording),
     )
 
 

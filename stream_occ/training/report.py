@@ -15,6 +15,7 @@ import numpy as np
 
 from stream_occ.alarm_budget import claim_in_words
 from stream_occ.page import COLOURS, bullets, facts, grid, image, label, page, text, write_page
+from stream_occ.reach import Reach
 from stream_occ.samples import FloatArray
 from stream_occ.training import TrainingResult
 
@@ -84,6 +85,7 @@ def _in_short(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("Rows refused by the loader", refused),
         ("Sampling rates", f"{rates['min']:.1f} to {rates['max']:.1f} Hz, median {rates['median']:.1f} Hz"),
         ("Placement", ", ".join(summary["placements"])),
+        *([("Sensors' range", reach.in_words())] if (reach := Reach.of_model({"training": summary})) else []),
         ("Detector", f"{summary['config']['detector']['name']} on {summary['config']['feature_set']}"),
         *tuning,
         ("Threshold", f"{threshold['value']:.6g} by rule {threshold['rule']}"),

@@ -16,7 +16,7 @@ from stream_occ.errors import PayloadError
 from stream_occ.messages import MESSAGES, StateMessage
 from stream_occ.pipeline import Pipeline
 from stream_occ.samples import NS_PER_S, DeviceProfile, SampleBlock
-from stream_occ.wiring import warn_of_placements
+from stream_occ.wiring import warn_of_placements, warn_of_ranges
 from tests.unit.service_bench import CHECKED, JSON, T0_NS, Bench
 from tests.unit.test_asks_time import shaken
 from tests.unit.toy_model import ToyFeatures, ToyScorer, toy_model
@@ -182,3 +182,37 @@ def test_ask_31_a_window_with_a_clipped_sample_is_flagged_or_gets_no_verdict(thr
     assert counters["windows"] > 50
     assert (30 < counters.get("unscorable", 0) < 50) == (threshold == 100.0)
     assert ("normal" in {state["state"] for state in bench.link.of("stream_occ/w1/state")}) == (threshold == 100.0)
+
+
+@pytest.mark.parametrize(("range_g", "is_told"), [(2, True), (4, False)])
+def test_ask_31_a_sensor_narrower_than_training_is_told_at_the_start_and_in_its_state(
+    range_g: int, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Normal recordings that reach 3 g: a sensor of 2 g is warned of and has a fault and a count, one of 4 g has not.
+    Its windows are judged as they were, and what does not say its range is left alone."""
+    noted = {"acc_ms2": {"reached": 3 * G, "full_scale": None}, "gyr_rads": {"reached": 9.0, "full_scale": None}}
+    model = replace(toy_model(), metadata={"training": {"range": noted}})
+    inputs = [
+        {"pattern": "wearables/{device}/imu", "profile": {"acc_range_ms2": range_g * G, "gyr_range_rads": 34.9}},
+        {"pattern": "silent/{device}/imu"},
+    ]
+    bench = Bench(model, inputs=inputs)
+    with caplog.at_level(logging.WARNING):
+        warn_of_ranges(bench.config, model)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == is_told * [
+        "inputs wearables/{device}/imu: model toy was trained to see more: acc ends at 19.6 m/s2, and normal "
+        "recordings reach 29.4; its devices have the fault range_too_low"
+    ]
+    bench.send(100)
+    assert bench.deliver("silent/w2/imu", JSON.encode(replace(shaken(100, hz=50.0), device_id="w2")))
+    bench.run(2.0)
+    assert bench.state()["faults"] == is_told * ["range_too_low"]
+    assert bench.state()["counters"].get("range_too_low", 0) == is_told
+    assert bench.state()["state"] == "normal"
+    assert bench.state()["score"] == 0.0
+    assert bench.state("w2")["faults"] == []
+    bench.send(25, first=100, knock=True)
+    bench.run(0.5)
+    assert bench.state()["state"] == "alarm"
+    assert bench.state()["counters"].get("range_too_low", 0) == is_told

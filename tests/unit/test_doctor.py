@@ -301,3 +301,34 @@ def test_rate_that_a_codec_needs_is_counted() -> None:
     assert entry["codec"] == "movesense"
     assert entry["profile"]["nominal_rate_hz"] == 50.0
     assert "nominal_rate_hz: 50" in [question.line for question in finding.questions]
+
+
+@pytest.mark.parametrize(("acc_unit", "gyr_unit"), [(1.0, 1.0), (1 / 9.80665, 180 / np.pi), (16384 / 9.80665, 1.0)])
+@pytest.mark.parametrize(("is_cut", "sensor"), [(True, "acc"), (True, "gyr"), (False, "acc")])
+def test_sensor_that_stays_at_the_end_of_its_range_is_warned_of(
+    tmp_path: Path, acc_unit: float, gyr_unit: float, is_cut: bool, sensor: str
+) -> None:
+    """Jumps of 30 m/s2, turns of 9 rad/s: a sensor of 2 g ends at 19.61 m/s2, one of 250 degrees/s at 4.363 rad/s;
+    whole they are no reason to warn. In g, degrees and raw counts alike."""
+    block, k = turning(3000), np.arange(3000)
+    acc, gyr = block.acc_ms2.copy(), block.gyr_rads.copy()
+    is_jump = (k > 2000) & (k % 100 < 25)
+    acc[is_jump, 2] += 30.0 * np.sin(np.pi * (k[is_jump] % 100) / 25)
+    gyr[is_jump, 1] += 9.0 * np.sin(np.pi * (k[is_jump] % 100) / 25)
+    if is_cut and sensor == "acc":
+        acc = np.clip(acc, -2 * 9.80665, 2 * 9.80665)
+    if is_cut and sensor == "gyr":
+        gyr = np.clip(gyr, -250 * DEG, 250 * DEG)
+    sent = SampleBlock("w1", block.t_ns, acc, gyr)
+    payloads = in_batches(sent, in_units(acc_unit, gyr_unit))
+    finding, entry = only(diagnosis := diagnose(heard_of(("wearables/w1/imu", payloads))))
+    told = [question.text for question in finding.questions if "stays at" in question.text]
+    key, words = {
+        "acc": ("acc_range_ms2: 19.61", "acc stays at 19.6 m/s2"),
+        "gyr": ("gyr_range_rads: 4.363", "gyr stays at 4.36 rad/s"),
+    }[sensor]
+    assert len(told) == is_cut
+    assert all(text.startswith(words) and key in text for text in told)
+    assert not {"acc_range_ms2", "gyr_range_rads"} & set(entry["profile"])  # said, and for people to set
+    check(tmp_path, diagnosis)
+    assert (words in report(diagnosis)) == is_cut
