@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 MAX_UNACKNOWLEDGED = 65_535  # a receive maximum has 16 bits
+MAX_TOPIC_BYTES = 1024  # MQTT allows 64 times as many, and a queue of such topics would be a gigabyte
 
 Outcome = Literal["taken", "unheard", "refused"]
 """What the broker says of a message of QoS 1: it has it, has it and nobody is subscribed, or does not want it."""
@@ -38,6 +39,11 @@ class Received:
     n_bytes: int
     token: Token | None = None
     is_again: bool = False
+
+    @property
+    def n_held(self) -> int:
+        """Bytes of topic and payload as they wait."""
+        return len(self.topic.encode()) + len(self.payload)
 
     @classmethod
     def of(
@@ -87,7 +93,7 @@ class Inbox:
     """Bounded queue between the network thread and the worker: `put` never waits, what does not fit is refused."""
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
-        self.n_refused = 0
+        self.refused: Counter[str] = Counter()  # by reason
         self.drained_s: float | None = None  # when the oldest message of the last `drain` had come
         self._max_messages = max_messages
         self._max_bytes = max_bytes
@@ -100,15 +106,18 @@ class Inbox:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of payload that wait."""
+        """Bytes of topics and payloads that wait."""
         return self._n_bytes
 
     def put(self, message: Received) -> bool:
-        """False, and counted, where the queue is full."""
-        size = len(message.payload)
+        """False, and counted, where the queue is full or the topic too long."""
+        size = message.n_held
         with self._lock:
+            if size - len(message.payload) > MAX_TOPIC_BYTES:
+                self.refused["topic_too_long"] += 1
+                return False
             if len(self._queue) >= self._max_messages or self._n_bytes + size > self._max_bytes:
-                self.n_refused += 1
+                self.refused["queue_full"] += 1
                 return False
             self._queue.append(message)
             self._n_bytes += size
@@ -125,9 +134,9 @@ class Inbox:
         messages: list[Received] = []
         n_bytes = 0
         with self._lock:
-            while self._queue and (not messages or n_bytes + len(self._queue[0].payload) <= max_bytes):
+            while self._queue and (not messages or n_bytes + self._queue[0].n_held <= max_bytes):
                 messages.append(self._queue.popleft())
-                n_bytes += len(messages[-1].payload)
+                n_bytes += messages[-1].n_held
             self._n_bytes -= n_bytes
         self.drained_s = messages[0].arrived_s if messages else None
         return messages

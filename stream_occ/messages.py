@@ -28,6 +28,7 @@ SERVICE_REASONS: dict[str, str] = {
     "stamp_out_of_range": "a stamp too far from the wall clock (stream.max_past_s, stream.max_future_s)",
     "epoch_unit": "stamps 1e3, 1e6 or 1e9 times too small or large: s, ms, us or ns sent as another of them",
     "queue_full": "the worker is behind; limits.queue_messages or queue_bytes are used up",
+    "topic_too_long": "a topic of more than 1024 bytes",
     "no_input": "a topic that no input's pattern matches",
     "own_topic": "a topic that this service itself publishes to",
     "retained": "a retained message, which says nothing of now",

@@ -167,7 +167,7 @@ def run(
         try:
             recorder.take(inbox.drain(), now_ns=time.time_ns(), now_s=time.monotonic())
         finally:
-            recorder.intake.refused += Counter({"queue_full": inbox.n_refused})
+            recorder.intake.refused += inbox.refused
             summary = recorder.close()
     return summary
 

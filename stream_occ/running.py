@@ -87,8 +87,9 @@ def _run(
             return
         if message.token is not None:  # another process has it; or, delivered again, it would be late: counted, lost
             link.acknowledge([message.token])
-        if is_ours and inbox.n_refused & (inbox.n_refused - 1) == 0:
-            log.warning("inbox is full: the worker is behind; %d messages refused so far", inbox.n_refused)
+        n = inbox.refused.total()
+        if is_ours and n & (n - 1) == 0:
+            log.warning("refused before the queue so far: %s", dict(inbox.refused))
 
     options = link_options(config, client_id)
     is_durable = keeper.is_keeping and config.mqtt.protocol == "5" and config.mqtt.session_expiry_s > 0

@@ -189,7 +189,7 @@ class Service:
 
     def counters(self) -> CountersMessage:
         """What happened to messages so far."""
-        refused = self.intake.refused + Counter({"queue_full": self._inbox.n_refused})
+        refused = self.intake.refused + self._inbox.refused
         lost = {
             "outbox_full": self._outbox.n_dropped,
             "event_set_aside": self._outbox.n_set_aside,
@@ -199,7 +199,7 @@ class Service:
         return CountersMessage(
             started=self._started,
             devices=len(self.intake.devices),
-            messages=self.intake.n_messages + self._inbox.n_refused,
+            messages=self.intake.n_messages + self._inbox.refused.total(),
             windows=self.n_windows,
             refused=dict(sorted(refused.items())),
             dropped=dict(sorted(dropped.items())),
@@ -222,7 +222,7 @@ class Service:
         """
         blocks: list[SampleBlock] = []
         messages = self._inbox.drain(self._slice_bytes)
-        self._n_bytes = sum(len(message.payload) for message in messages)
+        self._n_bytes = sum(message.n_held for message in messages)
         for message in self._deliveries.fresh(messages, now_s):
             taken = None
             with self._shield("", now_s):

@@ -131,7 +131,7 @@ def listen(
                     break
     finally:
         link.stop()
-    heard.n_lost = inbox.n_refused
+    heard.n_lost = inbox.refused.total()
     return heard
 
 

@@ -48,3 +48,26 @@ def test_flood_of_made_up_devices_leaves_memory_and_real_devices_alone(
             time.sleep(0.5)
             assert len(late.last) <= 2 * MAX_DEVICES
         assert detector.stop() == 0
+
+
+def test_flood_of_long_topics_leaves_memory_alone(broker: Broker, model_file: Path, tmp_path: Path) -> None:
+    """4,000 topics of 60,000 bytes, 240 MB in all, behind messages that take seconds to decide."""
+    with (
+        Detector(tmp_path, broker.port, model_file) as detector,
+        Watcher(broker.port, "stream_occ/bridge/#") as watcher,
+    ):
+        process, sizes = psutil.Process(detector.pid), []
+        heavy = payload(walking("x", 6000, t0_ns=time.time_ns() - 10**12))
+        for i in range(40):
+            watcher.client.publish(f"wearables/heavy-{i}/imu", heavy, qos=1)
+        for i in range(4000):
+            watcher.client.publish(f"wearables/{i}{'x' * 60_000}/imu", b"", qos=1)
+
+        def are_counted() -> bool:
+            sizes.append(process.memory_info().rss)
+            return bool(watcher.json("stream_occ/bridge/edge/counters").get("messages", 0) >= 4040)
+
+        wait_until(are_counted, "all of them counted", 60)
+        assert watcher.json("stream_occ/bridge/edge/counters")["refused"] == {"topic_too_long": 4000}
+        assert max(sizes) < 4 * GROWTH_BYTES + sizes[0], sizes
+        assert detector.stop() == 0

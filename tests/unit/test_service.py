@@ -84,7 +84,7 @@ def test_slices_are_as_large_as_can_be_decided_in_half_a_second() -> None:
 
         bench.service._work = work  # type: ignore[method-assign]
         for _ in range(sum(expected)):
-            assert bench.deliver("wearables/w1/imu", b" " * 10_000)
+            assert bench.deliver("wearables/w1/imu", b" " * (10_000 - len("wearables/w1/imu")))
         found = []
         for _ in expected:
             n = len(bench.inbox)
@@ -226,19 +226,38 @@ def test_payload_above_the_limit_is_thrown_away_before_the_queue() -> None:
     """Only its size is kept, and counted."""
     bench = Bench(limits={"max_payload_bytes": 1000})
     bench.deliver("wearables/w1/imu", b"x" * 1001)
-    assert bench.inbox._n_bytes == 0
+    assert bench.inbox.n_bytes == len("wearables/w1/imu")
     bench.run()
     assert bench.state()["counters"] == {"payload_too_large": 1}
 
 
 def test_full_queue_refuses_the_newest_and_counts_it() -> None:
-    """By number and by bytes."""
-    inbox = Inbox(2, 10)
+    """By number and by bytes, of topics too."""
+    inbox = Inbox(2, 11)
     put = [inbox.put(Received("t", payload, False, 0.0, len(payload))) for payload in (b"12345", b"123456", b"1", b"")]
     assert put == [True, False, True, False]
-    assert inbox.n_refused == 2
+    assert inbox.refused == {"queue_full": 2}
     assert [message.payload for message in inbox.drain()] == [b"12345", b"1"]
+    assert not inbox.put(Received("ä" * 5, b"12", False, 0.0, 2))
     assert inbox.put(Received("t", b"1234567890", False, 0.0, 10))
+
+
+def test_topics_count_in_a_slice_and_too_long_ones_are_refused_before_the_queue() -> None:
+    """Five of 1,000 bytes are two slices of 3,000; 1,025 bytes are too many, 1,024 are not."""
+    inbox = Inbox(100, 10_000)
+    topics = ["t" * 1000] * 5 + ["t" * 1025, "ä" * 513, "ä" * 512]
+    assert [inbox.put(Received(topic, b"", False, 0.0, 0)) for topic in topics] == [True] * 5 + [False, False, True]
+    assert inbox.refused == {"topic_too_long": 2}
+    assert inbox.n_bytes == 6024
+    assert [len(inbox.drain(3000)) for _ in range(2)] == [3, 2]
+
+
+def test_too_long_topics_are_counted_by_the_bridge() -> None:
+    """As a message that came and was refused."""
+    bench = Bench()
+    assert not bench.deliver(f"wearables/{'x' * 60_000}/imu", b"")
+    counters = bench.service.counters()
+    assert (counters.messages, counters.refused) == (1, {"topic_too_long": 1})
 
 
 def test_whoever_waits_for_a_message_is_told_of_it() -> None:
