@@ -163,21 +163,20 @@ class _Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """What stays the same from step to step: the model, how streams are cut, when alerts begin and end."""
+    """What stays the same from step to step: the model, how streams are cut, when alerts begin and end; and `shape`,
+    the model's windows in samples."""
 
     model: Model
     settings: StreamSettings = field(default_factory=StreamSettings)
     policy: EventPolicy = field(default_factory=EventPolicy)
+    shape: WindowShape = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", self.policy.for_windows(self.model.window_s, self.model.hop_s))
-
-    @property
-    def shape(self) -> WindowShape:
-        """Length and hop of the model's windows in samples."""
         model = self.model
         times = {"rate_hz": model.rate_hz, "window_s": model.window_s, "hop_s": model.hop_s}
-        return WindowShape.of(**times, min_stream_hz=model.min_stream_hz, min_window_s=model.min_window_s)
+        shape = WindowShape.of(**times, min_stream_hz=model.min_stream_hz, min_window_s=model.min_window_s)
+        object.__setattr__(self, "policy", self.policy.for_windows(model.window_s, model.hop_s))
+        object.__setattr__(self, "shape", shape)
 
     def initial(self) -> PipelineState:
         """The state before any sample."""
@@ -202,12 +201,8 @@ class Pipeline:
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
         for block in blocks:
-            device, cut = self._push_block(devices.get(block.device_id, DeviceState()), block, now_ns)
-            newest_ns = device.resampler.max_t_ns
-            if newest_ns is not None:
-                clock = push_clock(device.clock, newest_ns, now_ns, is_own=block.has_own_clock)
-                device = replace(device, clock=clock)
-            devices[block.device_id] = device
+            before = devices.get(block.device_id) or DeviceState()
+            devices[block.device_id], cut = self._push_block(before, block, now_ns)
             batches.extend(cut)
         if not state.is_held:
             batches += self._close_silent(devices, now_ns)
@@ -248,17 +243,18 @@ class Pipeline:
         scores, unlike = self._score(batch)
         counts = ~batch.closes | (scores > self.model.threshold)
         rows_of: dict[str, list[int]] = {name: [] for name in batch.device_ids}
+        seen_ns = {name: devices[name].seen_ns for name in batch.device_ids}
         for i, (name, t_end_ns) in enumerate(zip(batch.device_ids, batch.t_end_ns.tolist(), strict=True)):
             if counts[i]:
                 rows_of[name].append(i)
             came_ns = devices[name].grid_ns
-            if came_ns is not None and (devices[name].seen_ns is None or not batch.closes[i]):
-                devices[name] = replace(devices[name], seen_ns=(t_end_ns, came_ns))
+            if came_ns is not None and (seen_ns[name] is None or not batch.closes[i]):
+                seen_ns[name] = t_end_ns, came_ns
         within_s = self.policy.live_within_s
         looks = self._look(batch, {name: devices[name].oldest_live_ns(now_ns, within_s) for name in rows_of})
         for name, rows in rows_of.items():
             scored = [(looks[i], float(scores[i]), unlike[i]) for i in rows]
-            devices[name], made, changes = self._decide(devices[name], scored)
+            devices[name], made, changes = self._decide(devices[name], scored, seen_ns[name])
             decisions += made
             alerts += changes
         return decisions, alerts
@@ -273,8 +269,10 @@ class Pipeline:
                 cut.append(closing_window(cutter, device_id=block.device_id, shape=shape))
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=shape, sos=self.model.sos)
             cut.append(batch)
-        grid_ns = now_ns if chunks else device.grid_ns
-        return replace(device, resampler=resampler, cutter=cutter, grid_ns=grid_ns), cut
+        newest_ns, clock, grid_ns = resampler.max_t_ns, device.clock, now_ns if chunks else device.grid_ns
+        if newest_ns is not None:
+            clock = push_clock(clock, newest_ns, now_ns, is_own=block.has_own_clock)
+        return replace(device, resampler=resampler, cutter=cutter, clock=clock, grid_ns=grid_ns), cut
 
     def _close_silent(self, devices: dict[str, DeviceState], now_ns: int) -> list[WindowBatch]:
         """The windows that end the streams of devices of which nothing has come for a while."""
@@ -322,7 +320,10 @@ class Pipeline:
         return [_Look(one, *look, *marks) for one, look, *marks in rows]
 
     def _decide(
-        self, device: DeviceState, scored: Sequence[tuple[_Look, float, Contributions]]
+        self,
+        device: DeviceState,
+        scored: Sequence[tuple[_Look, float, Contributions]],
+        seen_ns: tuple[int, int] | None,
     ) -> tuple[DeviceState, list[Decision], list[Alert]]:
         """One device's windows, each with its score and what made it, in order, through its event engine.
 
@@ -349,11 +350,18 @@ class Pipeline:
             sensor = sensor if look.is_closing else after
             events, changes = push(events, seen, self.policy)
             alerts += changes
-        n_windows, n_unscorable = device.n_windows + len(scored), device.n_unscorable + len(scored) - len(decisions)
-        n_bridged = device.n_bridged + sum(look.is_bridged for look, *_ in scored)
-        n_late = device.n_late + sum(not look.seen.is_live for look, *_ in scored)
-        counted = replace(device, n_windows=n_windows, n_unscorable=n_unscorable, n_bridged=n_bridged, n_late=n_late)
-        return replace(counted, last=last, events=events, sensor=sensor), decisions, alerts
+        device = replace(
+            device,
+            events=events,
+            sensor=sensor,
+            n_windows=device.n_windows + len(scored),
+            n_unscorable=device.n_unscorable + len(scored) - len(decisions),
+            n_bridged=device.n_bridged + sum(look.is_bridged for look, *_ in scored),
+            n_late=device.n_late + sum(not look.seen.is_live for look, *_ in scored),
+            last=last,
+            seen_ns=seen_ns,
+        )
+        return device, decisions, alerts
 
 
 def _moved(device: DeviceState, by_ns: int) -> DeviceState:
