@@ -47,10 +47,10 @@ class DeviceRecord:
 
     open_alert: as last told, with what its score came from; told_s: when a change of an alert was, open or closed;
     is_alert_retained: the broker holds it; waveform: number of the change, and the signals of its window; doubled:
-    samples and duplicates at the last look at their share; looked: the state whose odd samples were counted last;
-    faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not the profile's; join:
-    what a device with a stream for each sensor has still to send; has_lost: samples were sent before the next ones that
-    are not here.
+    samples and duplicates at the last look at their share; looked: the state that was looked at last, rate_hz and
+    is_odd: what it says; faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not
+    the profile's; join: what a device with a stream for each sensor has still to send; has_lost: samples were sent
+    before the next ones that are not here.
     """
 
     profile: DeviceProfile
@@ -64,6 +64,8 @@ class DeviceRecord:
     odd_samples: dict[str, int] = field(default_factory=dict)
     doubled: tuple[int, int] = (0, 0)
     looked: object = None
+    rate_hz: float | None = None
+    is_odd: bool = False
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None

@@ -102,10 +102,11 @@ class Reporter:
             record.is_online = is_online
             self._retained(self._topics.availability(device_id), ONLINE if is_online else OFFLINE)
         was_late = "late_data" in record.faults
-        rate_hz = None if state is None else state.resampler.measured_rate_hz
+        if state is not None and state is not record.looked:
+            self._look(record, state, now_s)
         is_scored = self._is_scored(record, state, now_s)
-        faults = self._faults(record, state, rate_hz, now_s, now_ns, is_scored)
-        name, flags = self._name(record, state, faults, now_s, is_scored), _flags(state, now_ns)
+        faults = self._faults(record, state, now_s, now_ns, is_scored)
+        name, flags = self._name(record, faults, now_s, is_scored), _flags(state, now_ns)
         if "late_data" in record.faults and not was_late:
             _say_late(device_id, record, state)
         if record.is_alert_refused and now_s >= record.state_due_s:
@@ -115,7 +116,7 @@ class Reporter:
         if shown != record.shown or now_s >= record.state_due_s:
             record.shown = shown
             record.state_due_s = now_s + self._output.state_interval_s
-            payload = self._state(record, state, name, faults, flags, rate_hz).to_payload()
+            payload = self._state(record, state, name, faults, flags).to_payload()
             self._retained(self._topics.state(device_id), payload)
 
     def goodbye(self, device_id: str, record: DeviceRecord) -> None:
@@ -170,13 +171,21 @@ class Reporter:
         if self._link.is_connected:
             self._link.publish(topic, payload, qos=1, is_retained=True)
 
-    def _name(
-        self, record: DeviceRecord, state: DeviceState | None, faults: Set[str], now_s: float, is_scored: bool
-    ) -> StateName:
+    def _look(self, record: DeviceRecord, state: DeviceState, now_s: float) -> None:
+        """What a new state alone says, which the clock does not change."""
+        for name, n in _odd_samples(state).items():
+            if name not in EVERYDAY and n > record.odd_samples.get(name, 0):
+                record.fault_seen_s[name] = now_s
+            record.odd_samples[name] = n
+        _look_at_doubled(record, state, now_s)
+        record.rate_hz = state.resampler.measured_rate_hz
+        record.is_odd = bool(state.faults) or state.is_history(self._live_within_s)
+        record.looked = state
+
+    def _name(self, record: DeviceRecord, faults: Set[str], now_s: float, is_scored: bool) -> StateName:
         if record.open_alert is not None:
             return record.open_alert.state
-        is_odd = state is not None and (state.faults or state.is_history(self._live_within_s))
-        is_trusted = not is_odd and not faults & NO_VERDICT and not _is_refused(record, now_s)
+        is_trusted = not record.is_odd and not faults & NO_VERDICT and not _is_refused(record, now_s)
         return "normal" if is_scored and is_trusted else "waiting"
 
     def _state(
@@ -186,14 +195,13 @@ class Reporter:
         name: StateName,
         faults: Set[str],
         flags: dict[str, Any],
-        rate_hz: float | None,
     ) -> StateMessage:
         last = None if state is None else state.last
         return StateMessage(
             state=name,
             score=None if last is None else last.score,
             threshold=self._model.threshold,
-            rate_hz=_rounded(rate_hz),
+            rate_hz=_rounded(record.rate_hz),
             jitter_ms=None if state is None else _rounded(state.resampler.measured_jitter_ms),
             last_seen=None if record.data_ns is None else instant(record.data_ns),
             clock_offset_s=_rounded(None if state is None else state.clock.offset_s),
@@ -215,24 +223,16 @@ class Reporter:
         self,
         record: DeviceRecord,
         state: DeviceState | None,
-        rate_hz: float | None,
         now_s: float,
         now_ns: int,
         is_scored: bool,
     ) -> frozenset[str]:
-        if state is not None and state is not record.looked:
-            record.looked = state
-            for name, n in _odd_samples(state).items():
-                if name not in EVERYDAY and n > record.odd_samples.get(name, 0):
-                    record.fault_seen_s[name] = now_s
-                record.odd_samples[name] = n
-            _look_at_doubled(record, state, now_s)
         if record.fault_seen_s:
             horizon_s = now_s - self._output.fault_hold_s
             record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
         faults.update(self._service_faults, () if state is None else (*state.faults, *state.clock.faults))
-        nominal_hz = record.profile.nominal_rate_hz
+        nominal_hz, rate_hz = record.profile.nominal_rate_hz, record.rate_hz
         data_s = now_s if record.data_s is None else record.data_s
         if nominal_hz is None or state is None or rate_hz is None:
             record.rate_off_s = None
