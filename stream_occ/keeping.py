@@ -159,11 +159,12 @@ class Keeper:
         names = {name for name in self._changed & devices.keys() | piece if self._differs(name, devices[name])}
         left = self._touched.keys() & devices.keys() - names - piece
         told = {name: number for name, number in self._numbers.items() if name not in left}
-        if not (names or told or self._unsaved or self._forgotten or self._settled):
-            self._leave(left)
-            return self._n_failed == 0
         states = {name: devices[name] for name in sorted(names)}
         try:
+            self._store.look()
+            if not (names or told or self._unsaved or self._forgotten or self._settled or self._n_failed):
+                self._leave(left)
+                return True
             self._store.forget(self._forgotten - devices.keys())
             self._store.save(
                 states,

@@ -12,7 +12,8 @@
     outbox     alert_id, seq, content, received (JSON list): told changes that some receiver does not have yet
 
 What is written is on the disk when `save` returns (write-ahead log, synchronous FULL). Others may read the file while
-the service runs. A file that is damaged or not ours is refused and never touched.
+the service runs. A file that is damaged or not ours is refused and never touched. What is open outlives its name: where
+that was removed in use, the next save but one puts a file with all that was kept in its place.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, Alert
 from stream_occ.saved import SavedDevice, alert_json, alert_of
-from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, check_kind, damaged, locked
+from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, check_kind, copy_to, damaged, identities, locked
 from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.store")
@@ -101,6 +102,10 @@ class OutboxRow(NamedTuple):
 
 class Store:
     """An open state file; every method may raise sqlite3.Error where the disk is full, read-only or broken."""
+
+    _files: list[tuple[int, int] | None]  # what names led to when we opened them
+    _size: int  # of the file when we last looked
+    _is_astray: bool
 
     def __init__(self, path: Path, limits: StoreLimits | None = None) -> None:
         """Opens or makes the file; raises DataError for a foreign or damaged one, ServiceError for one in use."""
@@ -168,6 +173,7 @@ class Store:
             for each in told
             if self._limits.keep_waveforms and (w := each.waveform) is not None
         ]
+        self.look()
         with _Transaction(self._db):
             self._db.executemany(_UPSERT, states)
             self._db.executemany(
@@ -235,6 +241,7 @@ class Store:
 
     def forget(self, device_ids: Iterable[str]) -> None:
         """Takes devices' states out; their history stays."""
+        self.look()
         with _Transaction(self._db):
             names = [(name,) for name in device_ids]
             self._db.executemany("DELETE FROM devices WHERE device_id = ?", names)
@@ -244,6 +251,36 @@ class Store:
         """The device's told changes, the oldest first."""
         rows = self._db.execute("SELECT content FROM alerts WHERE device_id = ? ORDER BY id", (device_id,))
         return [alert_of(content) for (content,) in rows]
+
+    def look(self) -> None:
+        """Raises OperationalError where the next start would not find what is written: our files were removed, replaced
+        or cut short in use. The call after that puts them back where nothing is in their place."""
+        if identities(self.path) == self._files and (size := self.path.stat().st_size) >= self._size:
+            self._size, self._is_astray = size, False
+            return
+        if self._is_astray:
+            self._put_back()
+        else:
+            self._is_astray = True
+            raise sqlite3.OperationalError("the file, its log or its lock was removed or replaced in use")
+
+    def _put_back(self) -> None:
+        """Under the file's name again: all that our open one holds."""
+        self._lock.close()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = locked(self.path)
+        file, *_ = identities(self.path)
+        if file is None:
+            copy_to(self.path, self._db)
+            self._files, self._size = identities(self.path), 0
+        elif file != self._files[0] or self.path.stat().st_size == 0:
+            raise sqlite3.OperationalError("another file is in its place: move that one away, or start anew with it")
+        elif (problem := self._pragma("quick_check(1)")) != "ok":
+            raise damaged(self.path, problem)
+        with suppress(sqlite3.Error):
+            self._db.close()
+        self._open()
+        log.warning("%s is there again, with all that was kept", self.path)
 
     def waveform(self, alert_id: str) -> tuple[int, Waveform] | None:
         """The latest signals kept for an alert, and the number of the change they belong to."""
@@ -262,6 +299,7 @@ class Store:
             # A disk that has no room for the index that readers share: what is kept can be read, by us alone.
             self._connect("EXCLUSIVE")
             log.warning("%s: nobody else can read it until something can be written: %s", self.path, error)
+        self._files, self._size, self._is_astray = identities(self.path), 0, False
 
     def _connect(self, locking: str) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=2.0)
@@ -287,6 +325,7 @@ class Store:
                 table, column = min(missing)
                 raise damaged(self.path, f"one without column {column} of table {table}")
             self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
+            self._pragma("user_version")  # the log is made with the first reading
         except sqlite3.OperationalError:
             raise  # full, read-only, locked: the disk's trouble, not the file's
         except sqlite3.DatabaseError as error:

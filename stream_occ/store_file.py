@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
@@ -47,6 +50,32 @@ def locked(path: Path) -> IO[str]:
             str(path), "be held by one process", "a running detector", "Stop it, or give this one its own state.path"
         ) from error
     return lock
+
+
+def identities(path: Path) -> list[tuple[int, int] | None]:
+    """What the names of the file, of its log and of its lock lead to: device and inode, None where to nothing."""
+    return [_identity(each) for each in (path, path.with_name(path.name + "-wal"), _lock_of(path))]
+
+
+def copy_to(path: Path, db: sqlite3.Connection) -> None:
+    """Makes the file, with all that is in db, or leaves no trace of it."""
+    spare = path.with_name(path.name + ".new")
+    spare.unlink(missing_ok=True)
+    try:
+        os.close(os.open(spare, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(spare)) as copy:
+            db.backup(copy)
+        spare.rename(path)
+    finally:
+        spare.unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _lock_of(path: Path) -> Path:

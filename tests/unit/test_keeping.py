@@ -15,6 +15,7 @@ from stream_occ import keeping
 from stream_occ import store as store_module
 from stream_occ.config import Config
 from stream_occ.errors import DataError
+from stream_occ.inbox import Received, Token
 from stream_occ.keeping import Keeper, open_keeper
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.store import Store
@@ -265,6 +266,30 @@ def test_disk_that_fails_is_named_and_costs_no_alert(
     assert "state_not_kept" not in bench.state()["faults"]
     assert len(kept_store.history("w1")) == len(bench.events())
     assert start(40.0).service.intake.devices["w1"].open_alert is not None
+
+
+def test_file_removed_under_an_open_alert_is_named_and_comes_back(
+    start: Starts, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though no device speaks any more; a kill after that forgets nothing, and what came meanwhile was not let go."""
+    bench = fallen(start)
+    for each in start.path.parent.glob("state.db*"):
+        each.unlink()
+    token = Token(1, 7, 1)
+    message = Received.of("wearables/w2/imu", b"{}", is_retained=False, arrived_s=0.0, max_bytes=99, token=token)
+    bench.inbox.put(message)
+    bench.run(5.5)
+    assert bench.service._keeper.is_failing
+    assert "state_not_kept" in bench.state()["faults"]
+    assert token not in bench.link.acknowledged
+    bench.run(5.5)
+    assert not bench.service._keeper.is_failing
+    assert token in bench.link.acknowledged
+    told = [r.levelname for r in caplog.records if str(start.path) in r.getMessage()]
+    assert told == ["ERROR", "WARNING", "WARNING"]  # gone, there again, kept again
+    second = start(10.0)
+    second.run()
+    assert second.state()["state"] == "pending"
 
 
 def test_state_that_cannot_be_written_costs_no_alert(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
+import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -128,6 +130,97 @@ def test_change_told_before_is_kept_as_it_was(tmp_path: Path) -> None:
     store.save({}, [Told(replace(ALERT, state="alarm"), 11)], model_id="m1", now_ns=11)
     assert store.history("w1") == [ALERT]
     store.close()
+
+
+def remove(path: Path) -> None:
+    for each in path.parent.glob("state.db*"):
+        each.unlink()
+
+
+def remove_file(path: Path) -> None:
+    path.unlink()
+
+
+def remove_log(path: Path) -> None:
+    path.with_name("state.db-wal").unlink()
+
+
+def remove_lock(path: Path) -> None:
+    path.with_name("state.db.lock").unlink()
+
+
+def remove_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+@pytest.mark.parametrize("gone", [remove, remove_file, remove_log, remove_lock, remove_folder])
+def test_file_removed_in_use_is_missed_and_comes_back_whole(tmp_path: Path, gone: Callable[[Path], None]) -> None:
+    """The next save fails, the one after it is kept: with states, history and outbox, for its user and one process."""
+    path = tmp_path / "folder" / "state.db"
+    with closing(Store(path)) as store:
+        store.save({"w1": (DeviceState(n_windows=3), ALERT)}, [replace(told(), waits=True)], model_id="m1", now_ns=10)
+        gone(path)
+        with pytest.raises(sqlite3.OperationalError, match="was removed or replaced in use"):
+            store.save({"w2": (DeviceState(), None)}, [], model_id="m1", now_ns=11)
+        store.save({"w2": (DeviceState(), None)}, [], model_id="m1", now_ns=12)
+        store.look()
+        assert path.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(ServiceError, match="a running detector"):
+            Store(path)
+        now = tmp_path / "killed" / "state.db"  # what a kill leaves
+        shutil.copytree(path.parent, now.parent)
+    with closing(Store(now)) as store:
+        assert {name: found.open_alert for name, found in store.devices().items()} == {"w1": ALERT, "w2": None}
+        assert store.history("w1") == [row.alert for row in store.outbox()] == [ALERT]
+
+
+def test_what_takes_the_place_of_a_file_in_use_is_not_touched(tmp_path: Path) -> None:
+    """Nothing is kept until it is moved away; then everything is, in a file of ours."""
+    path = tmp_path / "state.db"
+    with closing(Store(path)) as store:
+        store.save({"w1": (DeviceState(), ALERT)}, [], model_id="m1", now_ns=10)
+        remove(path)
+        path.write_bytes(b"another")
+        for reason in (
+            "was removed or replaced in use",
+            "another file is in its place",
+            "another file is in its place",
+        ):
+            with pytest.raises(sqlite3.OperationalError, match=reason):
+                store.save({}, [], model_id="m1", now_ns=11)
+        assert path.read_bytes() == b"another"
+        path.rename(tmp_path / "away")
+        store.look()
+    with closing(Store(path)) as store:
+        assert store.devices()["w1"].open_alert == ALERT
+
+
+def test_file_cut_short_in_use_is_missed(tmp_path: Path) -> None:
+    """What a copy over it begins with: nothing is said to be kept any more."""
+    path = tmp_path / "state.db"
+    with closing(Store(path)) as store:
+        store.save({"w1": (DeviceState(), ALERT)}, [], model_id="m1", now_ns=10)
+        os.truncate(path, 0)
+        for _ in range(3):
+            with pytest.raises(sqlite3.OperationalError):
+                store.save({}, [], model_id="m1", now_ns=11)
+
+
+def test_file_made_smaller_by_its_owner_is_kept(tmp_path: Path) -> None:
+    """VACUUM beside the service: looked at anew, and found whole."""
+    path = tmp_path / "state.db"
+    with closing(Store(path)) as store:
+        store.save({f"w{i}": (DeviceState(), ALERT) for i in range(200)}, [], model_id="m1", now_ns=10)
+        store.forget(f"w{i}" for i in range(1, 200))
+        store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.look()
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with pytest.raises(sqlite3.OperationalError):
+            store.look()
+        store.save({}, [], model_id="m1", now_ns=11)
+        assert list(store.devices()) == ["w0"]
 
 
 def test_failed_save_leaves_all_as_it_was(tmp_path: Path) -> None:
