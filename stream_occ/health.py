@@ -41,11 +41,12 @@ DEVICE_STATES = ("normal", "waiting", *sorted(OPEN_ALERT_STATES))
 class Probes:
     """Where answers come from; called by any thread.
 
-    failure: why the service cannot go on, None while it can; checks: all true is ready.
+    failure: why the service cannot go on, None while it can; checks: all true is ready; trouble: what the link met.
     """
 
     failure: Callable[[], str | None]
     checks: Callable[[], Mapping[str, bool]]
+    trouble: Callable[[], str | None]
     vitals: Callable[[], Vitals | None]
     model_id: str
 
@@ -133,7 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer_json({"live": failure is None, **{name: value for name, value in told.items() if value}})
         elif path == "/ready":
             checks = probes.checks()
-            self._answer_json({"ready": all(checks.values()), **checks})
+            trouble = probes.trouble()
+            self._answer_json({"ready": all(checks.values()), **checks, **({"reason": trouble} if trouble else {})})
         elif path == "/metrics":
             self._answer(200, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
         else:
@@ -184,6 +186,7 @@ def _of_vitals(vitals: Vitals) -> Iterator[Metric]:
     yield _counter("messages_dropped", "Outgoing messages that could not be published.", "reason", told.dropped)
     yield CounterMetricFamily("stream_occ_windows", "Windows scored.", told.windows)
     yield CounterMetricFamily("stream_occ_connects", "Connections to the broker made.", told.connects)
+    yield _counter("connects_refused", "Connections that the broker refused.", "reason", told.connects_refused)
     yield GaugeMetricFamily("stream_occ_queue_messages", "Messages that wait for the worker.", told.queue)
     yield _gauge("devices", "Known devices.", "state", _with_zeros(DEVICE_STATES, vitals.devices))
     yield _gauge("devices_with_fault", "Devices that have a fault.", "fault", vitals.faults)

@@ -182,6 +182,7 @@ class CountersMessage(Message):
     dropped: dict[str, Count] = Field(description="outgoing messages that could not be published, by reason")
     queue: Count = Field(description="messages that wait for the worker")
     connects: Count = Field(description="connections to the broker made so far")
+    connects_refused: dict[str, Count] = Field(description="those that the broker refused, by its reason")
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -71,6 +71,8 @@ class MqttLink:
     ) -> None:
         self.dropped: Counter[str] = Counter()
         self.n_connects = 0
+        self.refusals: Counter[str] = Counter()  # of our connections, by the broker's reason
+        self.trouble: str | None = None  # why we are not connected, or not subscribed
         self.is_subscribed = False  # this connection has all its subscriptions
         self.n_unheard = 0  # events and alerts that the broker had no subscriber for
         self.fatal: ServiceError | None = None
@@ -195,7 +197,8 @@ class MqttLink:
                     if self.is_connected and time.monotonic() - self._connecting_since_s > STABLE_S:
                         delay_s = self._options.reconnect_min_s
             except Exception as error:  # whatever it is, the thread must live: without it nothing is heard any more
-                log.warning("broker %s:%d: %s", self._options.host, self._options.port, named(error))
+                self.trouble = named(error)
+                log.warning("broker %s:%d: %s", self._options.host, self._options.port, self.trouble)
             if not self._stopping.is_set():
                 self._accepted.clear()
                 self._stopping.wait(delay_s * random.uniform(0.5, 1.0))
@@ -291,13 +294,15 @@ class MqttLink:
 
     def _on_connect(self, client: paho.Client, _: Any, __: Any, reason: ReasonCode, ___: Any) -> None:
         if reason.is_failure:
+            self.trouble = f"the broker refused us: {reason}"
+            self.refusals[str(reason)] += 1
             log.warning("broker %s:%d refused us: %s", self._options.host, self._options.port, reason)
             return
         with self._lock:  # QoS 0 messages of the earlier connection are gone
             for mid in [mid for mid, entry in self._pending.items() if entry.qos == 0]:
                 del self._pending[mid]
         self.n_connects += 1
-        self.is_subscribed = False
+        self.is_subscribed, self.trouble = False, None
         self._accepted.set()
         log.info("connected to %s:%d as %s", self._options.host, self._options.port, self._options.client_id)
         if self._birth is not None:
@@ -315,6 +320,7 @@ class MqttLink:
     def _on_subscribe(self, _: Any, __: Any, mid: int, reasons: Sequence[ReasonCode], ___: Any) -> None:
         for entry, reason in zip(self._subscriptions, reasons, strict=False):
             if reason.is_failure:
+                self.trouble = f"the broker refused the subscription to {entry.topic_filter}: {reason}"
                 log.error("broker refused the subscription to %s: %s", entry.topic_filter, reason)
         if mid == self._subscribe_mid:
             self.is_subscribed = not any(reason.is_failure for reason in reasons)
@@ -326,6 +332,8 @@ class MqttLink:
         self._accepted.clear()
         if self._stopping.is_set():
             return
+        if was_accepted:
+            self.trouble = f"connection lost: {reason}"
         log.warning("connection to %s:%d lost: %s", self._options.host, self._options.port, reason)
         now_s = time.monotonic()
         is_short = was_accepted and now_s - self._connecting_since_s < STABLE_S

@@ -109,6 +109,7 @@ def _run(
     service = Service(config, model, link, inbox, keeper=keeper)
     service.dropped = link.dropped
     service.n_connects = lambda: link.n_connects
+    service.connects_refused = link.refusals
     links = [link]
     if is_only_instance:  # a connection has one last will: the second status topic needs its own
         links.append(MqttLink(_status_options(options), birth=Birth(topics.status)))
@@ -196,7 +197,13 @@ def _health_server(
             "keeping": not keeper.is_failing,
         }
 
-    probes = Probes(failure=failure, checks=checks, vitals=lambda: monitor.last, model_id=model.model_id)
+    probes = Probes(
+        failure=failure,
+        checks=checks,
+        trouble=lambda: link.trouble,
+        vitals=lambda: monitor.last,
+        model_id=model.model_id,
+    )
     return HealthServer(config.http.host, config.http.port + config.own_shard.number - 1, probes)
 
 

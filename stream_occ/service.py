@@ -84,6 +84,7 @@ class Service:
         self.n_windows = 0
         self.dropped: Mapping[str, int] = {}
         self.n_connects: Callable[[], int] = lambda: 0
+        self.connects_refused: Mapping[str, int] = {}
         self._clock = clock or Clock()
         self._inbox = inbox
         self._reporter = Reporter(link, config, self.topics, model)
@@ -205,6 +206,7 @@ class Service:
             dropped=dict(sorted(dropped.items())),
             queue=len(self._inbox),
             connects=self.n_connects(),
+            connects_refused=dict(sorted(dict(self.connects_refused).items())),
         )
 
     def _look_at_clock(self, now_ns: int) -> None:

@@ -263,7 +263,7 @@ def test_ask_14_a_refused_password_is_no_connection_and_is_in_the_log(
 
 
 def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, model_file: Path) -> None:
-    """Anonymous at a broker that wants a name: /ready is 503 and says that it is not connected; the log says why."""
+    """Anonymous at a broker that wants a name: /ready is 503 and says why, as do log, metrics and summary; then not."""
     if MOSQUITTO is None:
         pytest.skip("mosquitto not found on PATH: install it to run this test")
     port = free_port()
@@ -273,13 +273,26 @@ def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, m
         detector = Detector(tmp_path, broker.port, model_file, http={"enabled": True, "port": port})
         detector.start(is_ready=False)
         wait_until(lambda: "refused us: Not authorized" in detector.log.read_text(), "the reason")
-        request = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        request.request("GET", "/ready")
-        answer = request.getresponse()
-        assert answer.status == 503
-        assert json.loads(answer.read()).items() >= {"ready": False, "connected": False}.items()
-        request.close()
+
+        def get(path: str) -> tuple[int, str]:
+            request = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            request.request("GET", path)
+            answer = request.getresponse()
+            found = answer.status, answer.read().decode()
+            request.close()
+            return found
+
+        code, body = get("/ready")
+        told = {"ready": False, "connected": False, "reason": "the broker refused us: Not authorized"}
+        assert (code, json.loads(body).items() >= told.items()) == (503, True), body
+        broker.stop()
+        broker.extra = "allow_anonymous true"
+        broker.run()
+        detector.wait_ready()
+        assert "reason" not in get("/ready")[1]
+        assert 'stream_occ_connects_refused_total{reason="Not authorized"}' in get("/metrics")[1]
         detector.stop()
+        assert json.loads(detector.summary.read_text())["connects_refused"]["Not authorized"] > 0
         detector.__exit__()
 
 

@@ -33,6 +33,7 @@ class Watched:
     port: int
     failure: str | None = None
     checks: dict[str, bool] = field(default_factory=lambda: {"connected": True, "scoring": True})
+    trouble: str | None = None
     vitals: Vitals | None = None
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
@@ -61,7 +62,9 @@ class Watched:
 def watched() -> Iterator[Watched]:
     """A server on a free port."""
     content = Watched(free_port())
-    probes = Probes(lambda: content.failure, lambda: content.checks, lambda: content.vitals, "toy-1")
+    probes = Probes(
+        lambda: content.failure, lambda: content.checks, lambda: content.trouble, lambda: content.vitals, "toy-1"
+    )
     server = HealthServer("127.0.0.1", content.port, probes)
     server.start()
     yield content
@@ -95,7 +98,7 @@ def test_answer_that_takes_long_on_a_busy_machine_is_not_cut_off(monkeypatch: py
         time.sleep(1.0)
         return content.checks
 
-    server = HealthServer("127.0.0.1", content.port, Probes(lambda: None, slow, lambda: None, "toy-1"))
+    server = HealthServer("127.0.0.1", content.port, Probes(lambda: None, slow, lambda: None, lambda: None, "toy-1"))
     server.start()
     assert content.get("/ready")[0] == 200
     server.stop()
@@ -108,6 +111,14 @@ def test_ready_is_all_checks_together(watched: Watched) -> None:
     watched.checks["scoring"] = False
     code, _, body = watched.get("/ready")
     assert (code, json.loads(body)) == (503, {"ready": False, "connected": True, "scoring": False})
+
+
+def test_ready_says_why_there_is_no_connection(watched: Watched) -> None:
+    """In a text beside the checks, which is no check."""
+    watched.checks["connected"], watched.trouble = False, "the broker refused us: Not authorized"
+    code, _, body = watched.get("/ready")
+    told = {"ready": False, "connected": False, "scoring": True, "reason": "the broker refused us: Not authorized"}
+    assert (code, json.loads(body)) == (503, told)
 
 
 def test_metrics_are_what_was_noted_without_names_of_devices(watched: Watched) -> None:
@@ -219,7 +230,7 @@ def test_address_of_ip_version_6_is_listened_to() -> None:
         pytest.skip("no IPv6 in this Python")
     port = free_port()
     try:
-        server = HealthServer("::1", port, Probes(lambda: None, dict, lambda: None, "toy-1"))
+        server = HealthServer("::1", port, Probes(lambda: None, dict, lambda: None, lambda: None, "toy-1"))
     except ServiceError as error:
         pytest.skip(f"no IPv6 loopback here: {error}")
     server.start()
@@ -232,6 +243,6 @@ def test_address_of_ip_version_6_is_listened_to() -> None:
 
 def test_port_that_is_taken_is_one_line(watched: Watched) -> None:
     """The service does not start without the view that its configuration asks for."""
-    probes: Any = Probes(lambda: None, dict, lambda: None, "toy-1")
+    probes: Any = Probes(lambda: None, dict, lambda: None, lambda: None, "toy-1")
     with pytest.raises(ServiceError, match=rf"^http 127.0.0.1:{watched.port}: must be an address to listen on; got .*"):
         HealthServer("127.0.0.1", watched.port, probes)
