@@ -108,11 +108,12 @@ class Deliveries:
                 self._seen.add(self._digest)
             yield message
 
-    def took(self, message: Received, names: Iterable[str]) -> None:
-        """Notes that the devices' states hold the latest message's samples."""
+    def took(self, message: Received, names: Iterable[str], *, is_refused: bool = False) -> None:
+        """Notes that the devices' states hold the latest message's samples; or, refused, that they are missing."""
         if message.token is not None:
             for name in names:
-                self._seen.add(self._digest, name)
+                if not is_refused:  # once more it is refused once more
+                    self._seen.add(self._digest, name)
                 self._first.setdefault(name, self._n_before + len(self._tokens) - 1)
 
     def acknowledge(self, unsaved: Set[str] = frozenset()) -> None:

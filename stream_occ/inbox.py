@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+MAX_LOST_TOPICS = 1000  # that are told apart of messages for which there was no room
 MAX_UNACKNOWLEDGED = 65_535  # a receive maximum has 16 bits
 MAX_TOPIC_BYTES = 1024  # MQTT allows 64 times as many, and a queue of such topics would be a gigabyte
 
@@ -29,7 +30,8 @@ class Received:
     """A message as it came. arrived_s is on the monotonic clock.
 
     n_bytes is the size as sent: larger than len(payload) where the payload was thrown away for its size. token: where
-    the message is to be acknowledged by us; is_again: the broker says that it delivers it again.
+    the message is to be acknowledged by us; is_again: the broker says that it delivers it again. lost: this is none,
+    and says how many messages of which topics the queue had no room for here; of "": of topics that nobody knows.
     """
 
     topic: str
@@ -39,6 +41,7 @@ class Received:
     n_bytes: int
     token: Token | None = None
     is_again: bool = False
+    lost: Mapping[str, int] | None = None
 
     @property
     def n_held(self) -> int:
@@ -99,6 +102,7 @@ class Inbox:
         self._max_bytes = max_bytes
         self._queue: deque[Received] = deque()
         self._n_bytes = 0
+        self._lost: dict[str, int] = {}
         self._lock = threading.Condition()  # told of each message
 
     def __len__(self) -> int:
@@ -110,7 +114,8 @@ class Inbox:
         return self._n_bytes
 
     def put(self, message: Received) -> bool:
-        """False, and counted, where the queue is full or the topic too long."""
+        """False, and counted, where the queue is full or the topic too long; behind a full queue the next message comes
+        after a note of what there was no room for."""
         size = message.n_held
         with self._lock:
             if size - len(message.payload) > MAX_TOPIC_BYTES:
@@ -118,7 +123,12 @@ class Inbox:
                 return False
             if len(self._queue) >= self._max_messages or self._n_bytes + size > self._max_bytes:
                 self.refused["queue_full"] += 1
+                topic = message.topic if message.topic in self._lost or len(self._lost) < MAX_LOST_TOPICS else ""
+                self._lost[topic] = self._lost.get(topic, 0) + 1
                 return False
+            if self._lost:
+                self._queue.append(Received("", b"", False, message.arrived_s, 0, lost=self._lost))
+                self._lost = {}
             self._queue.append(message)
             self._n_bytes += size
             self._lock.notify()

@@ -11,7 +11,7 @@ import math
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,8 +35,12 @@ PROBATION_S = 10.0  # of silence: then a device of which no window was ever scor
 FULL_FOR_S = (
     1.0  # a table without an idle device is not searched again so soon: a flood must not cost a search a message
 )
-# What is refused for another reason may be no samples at all.
-REFUSED_SAMPLES = frozenset({"not_finite", "epoch_unit", "stamp_out_of_range"})
+# Messages that are refused for these reasons hold no samples; any other may, and then those are missing.
+HOLDS_NONE: dict[str, str] = {
+    "empty": "nothing is in it",
+    "no_samples": "it says so itself, or is of another kind: a battery's level, a status",
+    "retained": "what it says is of another time: it was sent before we listened",
+}
 _REMEDY = "Set the device's clock, or stamps: arrival in its profile"
 AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it, and a reading is scaled
 
@@ -49,8 +53,7 @@ class DeviceRecord:
     is_alert_retained: the broker holds it; waveform: number of the change, and the signals of its window; doubled:
     samples and duplicates at the last look at their share; looked: the state that was looked at last, rate_hz and
     is_odd: what it says; faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not
-    the profile's; join: what a device with a stream for each sensor has still to send; has_lost: samples were sent
-    before the next ones that are not here.
+    the profile's; join: what a device with a stream for each sensor has still to send.
     """
 
     profile: DeviceProfile
@@ -69,7 +72,6 @@ class DeviceRecord:
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None
-    has_lost: bool = False
     n_decided: int = 0
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -117,6 +119,7 @@ class Intake:
         self.forgotten: list[str] = []
         self.numbered: set[str] = set()  # devices that number their messages
         self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it
+        self.is_refused = False  # the last message
         self._full_until_s = -math.inf
         self._inputs = [_Input.of(entry) for entry in config.inputs]
         self._stamps_some = any(entry.profile.stamps == "arrival" for entry in self._inputs)
@@ -128,8 +131,12 @@ class Intake:
         self._join_settings = JoinSettings(max_skew_s=config.stream.max_skew_s, gap_s=config.stream.gap_s)
 
     def accept(self, message: Received, *, now_ns: int, now_s: float) -> list[SampleBlock]:
-        """Blocks that a message completes; none where it is refused, which is counted, or waits for another sensor."""
+        """Blocks that a message completes; none where it waits for another sensor, or is refused, which is counted.
+
+        Where samples are missing that were sent, a block without any says where.
+        """
         self.n_messages += 1
+        self.is_refused = False
         if self._topics.is_own(message.topic):
             return self._refuse("own_topic", message, None, now_s)
         found = self._find(message.topic)
@@ -167,21 +174,34 @@ class Intake:
         if record is None:
             return self._refuse("device_limit", message, None, now_s, device_id=device_id)
         record.heard_s = now_s
-        if not self._take_number(device_id, record, blocks, now_s, resends=entry.resends):
-            return []
+        is_taken, lost = self._take_number(device_id, record, blocks, now_s, resends=entry.resends)
+        if not is_taken:
+            return lost
         if reason is not None:
-            record.has_lost |= reason in REFUSED_SAMPLES
-            return self._refuse(reason, message, record, now_s, detail, device_id=device_id)
+            lost += [] if reason in HOLDS_NONE else self._loss(device_id, record)
+            return lost + self._refuse(reason, message, record, now_s, detail, device_id=device_id)
         record.profile = entry.profile
         has_partial = self._count_partial(record, blocks, now_s)
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
             samples = [_as_declared(block, entry.profile) for block in samples]
-            if record.has_lost or has_partial:  # of which rows records were left out is not known, the last among them
-                samples[0] = replace(samples[0], lost_rows=np.arange(len(samples[0]) if has_partial else 1))
-                record.has_lost = has_partial
-        return samples
+            if has_partial:  # of which rows records were left out is not known, the last among them
+                samples[0] = replace(samples[0], lost_rows=np.arange(len(samples[0]) + 1))
+        return lost + samples
+
+    def overflowed(self, lost: Mapping[str, int], now_s: float) -> list[SampleBlock]:
+        """What the queue had no room for, by topic, is missing of known devices; of topics nobody knows, of all."""
+        blocks = []
+        for topic, n in lost.items():
+            found = self._find(topic)
+            names = self.devices.keys() if not topic else () if found is None else (found[0],)
+            for device_id in names & self.devices.keys():
+                record = self.devices[device_id]
+                record.refused["queue_full"] += n if topic else 0
+                record.fault_seen_s["queue_full"] = now_s
+                blocks += self._loss(device_id, record)
+        return blocks
 
     def is_stamped_here(self, topic: str) -> bool:
         """True for a message whose stamps are those of its arrival: two that are alike may be two."""
@@ -257,11 +277,12 @@ class Intake:
         now_s: float,
         *,
         resends: bool,
-    ) -> bool:
-        """False for a message of a numbering device that came before or comes too early: counted, and no fault."""
+    ) -> tuple[bool, list[SampleBlock]]:
+        """False for a message of a numbering device that came before or comes too early: counted, and no fault; and
+        what is missing before it."""
         number = next((block.number for block in blocks if isinstance(block, SampleBlock) and block.number), None)
         if number is None:
-            return True
+            return True, []
         self.numbered.add(device_id)
         verdict, n_missing = record.numbering.take(number, now_s, resends=resends)
         for reason, n in (
@@ -273,8 +294,14 @@ class Intake:
             self.refused[reason] += int(n)
         if n_missing:
             record.fault_seen_s["missing"] = now_s
-            record.has_lost = True
-        return verdict == "taken"
+        return verdict == "taken", self._loss(device_id, record) if n_missing else []
+
+    def _loss(self, device_id: str, record: DeviceRecord) -> list[SampleBlock]:
+        """Word that samples are missing; where sensors come apart it waits for the samples that are joined next."""
+        if record.join is None:
+            return [SampleBlock.loss(device_id)]
+        record.join = self.held[device_id] = replace(record.join, is_after_loss=True)
+        return []
 
     def _count_partial(self, record: DeviceRecord, blocks: Sequence[SampleBlock | SensorBlock], now_s: float) -> bool:
         """Counts records that a codec left out of a message whose others are good; True where there are any."""
@@ -362,6 +389,7 @@ class Intake:
         *,
         device_id: str | None = None,
     ) -> list[SampleBlock]:
+        self.is_refused = True
         n = self.refused[reason] + 1
         if record is not None:
             record.refused[reason] += 1

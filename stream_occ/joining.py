@@ -83,6 +83,7 @@ class JoinState:
     """What one device has sent and was not joined yet, and what is needed to join what comes.
 
     head_ns: the newest stamp of any sensor; acc_ns: the newest of the accelerometer. n_stale: stale blocks in a row.
+    is_after_loss: samples of a sensor are missing that were sent; next to which joined ones is not known.
     """
 
     acc: Track = field(default_factory=Track)
@@ -92,6 +93,7 @@ class JoinState:
     head_ns: int | None = None
     acc_ns: int | None = None
     n_stale: int = 0
+    is_after_loss: bool = False
 
 
 def join(
@@ -116,6 +118,11 @@ def join(
         if block is not None:
             joined.append(block)
     state = _trimmed(state, given_up_ns, lost)
+    is_after_loss = state.is_after_loss or bool(+lost)
+    if is_after_loss and joined:
+        joined = [replace(block, lost_rows=np.arange(len(block))) for block in joined]
+    if state.is_after_loss != (is_after_loss and not joined):
+        state = replace(state, is_after_loss=not joined)
     return state, joined, +lost
 
 

@@ -98,7 +98,9 @@ class StateMessage(Message):
     muted_until: Instant | None = Field(description="alerts are marked muted until then, by the device's clock")
     not_worn: bool = Field(description="nothing has moved for long; alerts are raised all the same")
     learning: bool = Field(description="alerts are told and marked, and do not become an alarm by themselves")
-    counters: dict[str, Count] = Field(description="since the device became known: refused messages and odd samples")
+    counters: dict[str, Count] = Field(
+        description="samples, windows and odd samples since the device became known; refusals since the start"
+    )
     model: str = Field(description="model_id of the model in use")
 
 

@@ -118,6 +118,14 @@ class PipelineState:
         kept = {name: replace(self.devices.get(name, DeviceState()), join=join) for name, join in parts.items()}
         return replace(self, devices={**self.devices, **kept}) if kept else self
 
+    def after_loss(self, device_id: str) -> PipelineState:
+        """The state in which samples of a device are known to be missing after those that it holds."""
+        device = self.devices.get(device_id)
+        if device is None:
+            return self
+        lossy = replace(device, resampler=replace(device.resampler, is_after_loss=True))
+        return replace(self, devices={**self.devices, device_id: lossy})
+
     def clock_set(self, by_ns: int) -> PipelineState:
         """The state after our clock, and not time, went forward by so much: all instants of arrival go with it.
 
@@ -201,6 +209,8 @@ class Pipeline:
         devices = dict(state.devices)
         batches: list[WindowBatch] = []
         for block in blocks:
+            if not len(block) and block.device_id not in devices:
+                continue  # a loss before any sample
             before = devices.get(block.device_id) or DeviceState()
             devices[block.device_id], cut = self._push_block(before, block, now_ns)
             batches.extend(cut)
@@ -270,7 +280,7 @@ class Pipeline:
             cutter, batch = push_chunk(cutter, chunk, device_id=block.device_id, shape=shape, sos=self.model.sos)
             cut.append(batch)
         newest_ns, clock, grid_ns = resampler.max_t_ns, device.clock, now_ns if chunks else device.grid_ns
-        if newest_ns is not None:
+        if newest_ns is not None and len(block):
             clock = push_clock(clock, newest_ns, now_ns, is_own=block.has_own_clock)
         return replace(device, resampler=resampler, cutter=cutter, clock=clock, grid_ns=grid_ns), cut
 

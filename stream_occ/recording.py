@@ -68,7 +68,7 @@ class Recorder:
     def take(self, messages: Sequence[Received], *, now_ns: int, now_s: float) -> None:
         """Appends the samples of messages to their devices' files."""
         for message in messages:
-            for block in self.intake.accept(message, now_ns=now_ns, now_s=now_s):
+            for block in filter(len, self.intake.accept(message, now_ns=now_ns, now_s=now_s)):
                 writer = self._writers.get(block.device_id) or self._open(block.device_id, now_ns)
                 writer.append(block)
                 if writer.n_samples >= MAX_SAMPLES:  # a day in one file could be recorded, but not read again

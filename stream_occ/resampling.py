@@ -77,7 +77,8 @@ class ResamplerState:
     released; late*: the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES,
     without doubles; rail: of what was released; saturated_t_ns, lossy_t_ns: its samples that are saturated, and those
     right after a loss that was bridged, that may touch a grid sample to come; lost_t_ns: the earliest stamps that the
-    samples right after losses may have, where those are still to come."""
+    samples right after losses may have, where those are still to come; is_after_loss: the next one of
+    all follows one."""
 
     max_t_ns: int | None = None
     late_t_ns: IntArray = field(default_factory=lambda: _NO_T)
@@ -95,6 +96,7 @@ class ResamplerState:
     saturated_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     lossy_t_ns: IntArray = field(default_factory=lambda: _NO_T)
     lost_t_ns: IntArray = field(default_factory=lambda: _NO_T)
+    is_after_loss: bool = False
     counters: StreamCounters = StreamCounters()
 
     @property
@@ -120,6 +122,9 @@ def resample(
 ) -> tuple[ResamplerState, list[GridChunk]]:
     """The grid samples that `block` completes, in order, and the state after it."""
     chunks: list[GridChunk] = []
+    is_after_loss = False
+    if block.lost_rows.size or state.is_after_loss:
+        block, is_after_loss = _with_losses(block, state)
     values = np.concatenate((block.acc_ms2, block.gyr_rads), axis=1)
     n_samples = state.counters.n_samples + len(block)
     parts, marks = _admit(state, block, values, settings.reorder_ns)
@@ -134,7 +139,13 @@ def resample(
         tally = {"late": part.late, "duplicate": part.duplicate + n_double, **tally}
         counters = replace(_counted(state.counters, tally), n_samples=n_samples)
         state = replace(state, **marks, **waiting, **made, counters=counters)  # each costs as much as five numpy calls
-    return state, chunks
+    return state if state.is_after_loss == is_after_loss else replace(state, is_after_loss=is_after_loss), chunks
+
+
+def _with_losses(block: SampleBlock, state: ResamplerState) -> tuple[SampleBlock, bool]:
+    """The block with the losses before its own samples, and whether one is behind the last of them."""
+    rows = np.union1d(block.lost_rows, [0]) if state.is_after_loss else block.lost_rows
+    return replace(block, lost_rows=rows[rows < len(block)]), bool((rows >= len(block)).any())
 
 
 def _counted(counters: StreamCounters, tally: dict[str, int]) -> StreamCounters:

@@ -33,7 +33,8 @@ class SampleBlock:
     t_ns: int64 (n,), UTC epoch or device time; acc_ms2: float64 (n, 3) with gravity; gyr_rads: float64 (n, 3).
     All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
     the message, where its device numbers them. full_scale: (acc, gyr) from which a value is cut off, m/s2 and rad/s,
-    inf where nobody knows. lost_rows: int64 (k,), samples before which some were sent that are not here.
+    inf where nobody knows. lost_rows: int64 (k,), samples before which some were sent that are not here;
+    n: behind the last one.
     n_partial: records of the message that lack values and were left out. has_own_clock: stamps are not UTC's.
     """
 
@@ -49,6 +50,12 @@ class SampleBlock:
 
     def __len__(self) -> int:
         return int(self.t_ns.shape[0])
+
+    @classmethod
+    def loss(cls, device_id: str) -> SampleBlock:
+        """No sample, and that some were sent here that did not come."""
+        none = np.empty((0, 3))
+        return cls(device_id, np.empty(0, dtype=np.int64), none, none, lost_rows=np.zeros(1, dtype=np.int64))
 
 
 def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:

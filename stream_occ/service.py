@@ -228,7 +228,9 @@ class Service:
         for message in self._deliveries.fresh(messages, now_s):
             taken = None
             with self._shield("", now_s):
-                if not self.topics.is_command(message.topic):
+                if message.lost is not None:
+                    blocks += self.intake.overflowed(message.lost, now_s)
+                elif not self.topics.is_command(message.topic):
                     blocks += self._accept(message, now_ns, now_s)
                 elif self.topics.is_receipt(message.topic):
                     self._receive(message)
@@ -253,7 +255,7 @@ class Service:
         self._held |= self.intake.held
         self.intake.held.clear()
         if names:
-            self._deliveries.took(message, names)
+            self._deliveries.took(message, names, is_refused=self.intake.is_refused)
             if message.token is not None or any(block.number for block in blocks):
                 self._keeper.touch(names, now_s)
         return blocks
@@ -262,7 +264,7 @@ class Service:
         """One block a device, of those that are still known."""
         known = joined([block for block in blocks if block.device_id in self.intake.devices])
         if self._signals is not None:
-            self._signals.push(known)
+            self._signals.push([block for block in known if len(block)])
         return known
 
     def _act(self, device_id: str, command: Command) -> list[Alert]:
@@ -371,6 +373,7 @@ class Service:
                 told = {"device": block.device_id}
                 log.exception("step failed for device %s: %d samples are lost", block.device_id, len(block), extra=told)
                 self.intake.refuse_device(block.device_id, "internal_error", now_s)
+                self._state = self._state.after_loss(block.device_id)
                 continue
             decisions += made
             alerts += changes

@@ -49,13 +49,13 @@ REASONS: dict[str, str] = {
     "duplicate_key": "a key or column comes twice",
     "too_deep": "brackets nested deeper than any message needs",
     "too_many_samples": "more samples than one message may hold",
-    "no_samples": "a batch without samples",
+    "no_samples": "a batch without samples, or a message of another kind: nothing of either sensor in it",
     "missing_acc": "no accelerometer values",
     "missing_gyro": "no gyroscope values",
     "wrong_shape": "not three values a sample, or not as many rows as stamps",
-    "not_a_number": "a text, a truth value, null or an object in place of a number",
+    "not_a_number": "a text, a truth value or an object in place of a number",
     "partial_record": "one record of several lacks a value, or has something else in its place; the others are taken",
-    "not_finite": "NaN or infinity",
+    "not_finite": "NaN or infinity, or null or an empty cell, which encoders write for them",
     "value_out_of_range": "an acceleration or rotation that no wearable sensor can give",
     "stamp_missing": "no stamp, or more than one kind of stamp",
     "stamp_invalid": "a stamp that is no whole number of nanoseconds or out of the range of a 64-bit clock",
@@ -230,12 +230,18 @@ def number_rows(rows: object, sensor: str, n: int, device_id: str) -> FloatArray
         _refuse_rows(rows, sensor, n, device_id)
     values = [*chain.from_iterable(rows)]
     if not set(map(type, values)) <= _NUMBER_TYPES:
-        bad = next(value for value in values if type(value) not in _NUMBER_TYPES)
-        refuse(device_id, "not_a_number", f"have numbers in {sensor}", bad, "Send plain JSON numbers")
+        refuse_value(next(value for value in values if type(value) not in _NUMBER_TYPES), sensor, device_id)
     try:
         return np.array(values, dtype=np.float64).reshape(n, 3)
     except OverflowError:
         refuse(device_id, "value_out_of_range", f"have {sensor} in the range of a sensor", "a huge integer", "Check it")
+
+
+def refuse_value(value: object, sensor: str, device_id: str) -> NoReturn:
+    """Refuses what stands in place of a number; null is what most encoders make of NaN."""
+    if value is None:
+        refuse(device_id, "not_finite", f"have finite numbers in {sensor}", "null", "Leave broken samples out")
+    refuse(device_id, "not_a_number", f"have numbers in {sensor}", value, "Send plain JSON numbers")
 
 
 def _refuse_rows(rows: object, sensor: str, n: int, device_id: str) -> NoReturn:

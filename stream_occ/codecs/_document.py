@@ -32,6 +32,9 @@ def block_of_document(
 ) -> SampleBlock:
     """The block of a document; raises PayloadError. exact_stamps(key): stamps that are floats, as Decimals."""
     _check_optional(message, device_id)
+    if "acc" not in message and "gyr" not in message:
+        got = ", ".join(map(repr, list(message)[:8])) or "no key"
+        refuse(device_id, "no_samples", "have acc and gyr", got, "Send other things to another topic")
     key, unit = _stamp_key(message, device_id)
     stamps = message[key]
     if exact_stamps is not None and unit in ("ms", "s") and _holds_float(stamps):

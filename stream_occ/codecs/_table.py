@@ -15,7 +15,7 @@ from stream_occ.samples import FloatArray
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 # Digits belong to one part of it alone: where two could share them, a long run takes time that grows with its square.
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)|null", re.IGNORECASE)
 
 
 def stamp_cell(cell: str) -> Any:
@@ -33,8 +33,8 @@ def stamp_cell(cell: str) -> Any:
 def value_cell(cell: str, device_id: str) -> float:
     """A finite number; refuses anything else by name."""
     if not NUMBER.fullmatch(cell):
-        if NOT_FINITE.fullmatch(cell):
-            refuse(device_id, "not_finite", "have finite numbers", cell, "Leave broken samples out")
+        if not cell or NOT_FINITE.fullmatch(cell):
+            refuse(device_id, "not_finite", "have finite numbers", cell or "an empty cell", "Leave broken samples out")
         refuse(device_id, "not_a_number", "have numbers in every cell", cell, "Send plain decimal numbers")
     return float(cell)
 

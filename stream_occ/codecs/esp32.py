@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.codecs._common import check_count, number_rows, refuse, to_block, whole_ns
+from stream_occ.codecs._common import check_count, number_rows, refuse, refuse_value, to_block, whole_ns
 from stream_occ.codecs._json_text import json_text, parse_object
 from stream_occ.errors import PayloadError
 from stream_occ.samples import DeviceProfile, FloatArray, SampleBlock
@@ -38,7 +38,7 @@ _SPELLINGS = {
 }
 _Triple = tuple[list[Any], Any]
 """x, y, z of a sensor, and its unit where the message says it."""
-_PARTIAL = frozenset({"missing_acc", "missing_gyro", "wrong_shape", "not_a_number"})
+_PARTIAL = frozenset({"missing_acc", "missing_gyro", "wrong_shape", "not_a_number", "not_finite"})
 _NAMED = {"acceleration": "acc", "angular_velocity": "gyr"}
 _UNITS = {"m/s^2": "m/s2", "m/s²": "m/s2", "°/s": "deg/s"}
 # An instant of the years 2001 to 2286 is told from its size: these ranges lie a factor of 100 apart.
@@ -122,7 +122,7 @@ def _triple(sensor: str, record: dict[str, Any], device_id: str) -> _Triple:
     values, unit = record[sensor] if isinstance(record.get(sensor), tuple) else _spelled(sensor, record, device_id)
     odd = [value for value in values if type(value) not in (int, Decimal)]
     if odd:
-        refuse(device_id, "not_a_number", f"have numbers in {sensor}", odd[0], "Send plain JSON numbers")
+        refuse_value(odd[0], sensor, device_id)
     return values, unit
 
 

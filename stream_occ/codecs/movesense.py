@@ -32,7 +32,7 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
     objects = list(_objects(message))
     batches = [found for found in objects if any(key in found for key in _ARRAYS)]
     if not batches:
-        refuse(device_id, "missing_acc", "hold ArrayAcc and ArrayGyro", ", ".join(message), "Subscribe to Meas/IMU6")
+        refuse(device_id, "no_samples", "hold ArrayAcc and ArrayGyro", ", ".join(message), "Subscribe to Meas/IMU6")
     offset_ns, rate_hz = _offset_ns(objects, device_id), _rate_hz(objects, profile)
     blocks = []
     for key, sensor in _ARRAYS.items():

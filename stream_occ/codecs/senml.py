@@ -70,12 +70,12 @@ def decode(payload: bytes, *, device_id: str, profile: DeviceProfile) -> list[Sa
             got = f"{name} and {record['n']}"
             refuse(device_id, "duplicate_key", "be of one device, with each axis once", got, "Send one device a topic")
         stamps.append(record["t"])
-        values.append(record.get("v"))
+        values.append(record.get("v", record.get("vs")))
         units.setdefault(sensor, set()).add(record.get("u"))
     if linear and "acc" not in units:
         refuse_without_gravity(device_id, linear)
     if not axes:
-        refuse(device_id, "missing_acc", "have records named acc_x to gyr_z", "none", "Name them so")
+        refuse(device_id, "no_samples", "have records named acc_x to gyr_z", "none", "Name them so")
     blocks = []
     for sensor, told in units.items():
         columns = [axes.get((sensor, axis), ("", [], [])) for axis in "xyz"]
@@ -174,7 +174,7 @@ def _bounded(key: str, value: Any, device_id: str) -> Any:
         return value
     is_time = key in ("t", "bt")
     if type(value) not in (int, float, Decimal):
-        reason = "stamp_invalid" if is_time else "not_a_number"
+        reason = "stamp_invalid" if is_time else "not_finite" if value is None else "not_a_number"
         refuse(device_id, reason, f"have a number in {key}", value, "Send plain numbers")
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():

@@ -99,7 +99,7 @@ def _chosen(names: set[str], device_id: str) -> list[tuple[str, Sensor, tuple[st
     """The sources to read: of the watch or of the phone, and of the phone's one of each kind."""
     if not names:
         remedy = "Switch Accelerometer, Gravity and Gyroscope on in the app"
-        refuse(device_id, "missing_acc", "have readings of motion sensors", "none", remedy)
+        refuse(device_id, "no_samples", "have readings of motion sensors", "none", remedy)
     if "wristmotion" in names:
         if len(names) > 1:
             others = ", ".join(sorted(names))

@@ -40,7 +40,7 @@ def test_recorded_samples_are_those_that_were_sent_and_damage_is_counted(broker:
         process.terminate()
         assert process.wait(15) == 0
     result = json.loads(summary.read_text())
-    assert result["refused"] == {"missing_acc": 1}
+    assert result["refused"] == {"no_samples": 1}
     assert result["n_messages"] == 7
     assert list(result["files"].values()) == [150, 150]
     recordings = {

@@ -55,7 +55,7 @@ def test_made_up_devices_cost_bounded_memory_and_push_no_real_one_out() -> None:
     assert n_topics <= 3 * MAX_DEVICES + 3
     assert all(bench.service._state.devices[device].n_windows > 590 for device in REAL)
     refused = bench.service.counters().refused
-    assert set(refused) <= {"device_limit", "no_input", "unknown_device", "empty", "invalid_json", "stamp_missing",
+    assert set(refused) <= {"device_limit", "no_input", "unknown_device", "empty", "invalid_json", "no_samples",
                             "invalid_utf8"}  # fmt: skip
     assert bench.service.counters().messages == 60 * (500 + len(REAL))
     assert sizes[1] - sizes[0] < 200_000, sizes

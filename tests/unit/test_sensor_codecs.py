@@ -65,7 +65,7 @@ def test_movesense_batches_never_overlap_and_take_the_time_of_day() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        ({}, "missing_acc"),
+        ({}, "no_samples"),
         ({"ArrayAcc": [], "Timestamp": 1}, "wrong_shape"),
         ({"ArrayAcc": [[1, 2, 3]], "Timestamp": 1}, "wrong_shape"),
         ({"ArrayAcc": [{"x": 1, "y": 2, "z": "3"}], "Timestamp": 1}, "not_a_number"),

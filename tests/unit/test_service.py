@@ -63,7 +63,7 @@ def test_a_backlog_is_worked_off_in_slices_of_bounded_size() -> None:
         bench.run()
         left.append((len(bench.inbox), bench.service.is_behind))
     assert left == [(4, True), (2, False), (0, False)]  # a third message would make more than 1 MiB
-    assert bench.service.counters().refused == {"stamp_missing": 6}
+    assert bench.service.counters().refused == {"no_samples": 6}
 
 
 def test_slices_are_as_large_as_can_be_decided_in_half_a_second() -> None:
@@ -237,7 +237,9 @@ def test_full_queue_refuses_the_newest_and_counts_it() -> None:
     put = [inbox.put(Received("t", payload, False, 0.0, len(payload))) for payload in (b"12345", b"123456", b"1", b"")]
     assert put == [True, False, True, False]
     assert inbox.refused == {"queue_full": 2}
-    assert [message.payload for message in inbox.drain()] == [b"12345", b"1"]
+    assert [(message.payload, message.lost) for message in inbox.drain()] == [
+        *((b"12345", None), (b"", {"t": 1}), (b"1", None))
+    ]
     assert not inbox.put(Received("ä" * 5, b"12", False, 0.0, 2))
     assert inbox.put(Received("t", b"1234567890", False, 0.0, 10))
 
