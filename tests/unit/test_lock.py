@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -49,3 +51,11 @@ def test_every_pin_has_digests_and_nothing_names_a_place() -> None:
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
     assert "//" not in LOCK
     assert not re.search(r"^-", LOCK, re.MULTILINE)
+
+
+@pytest.mark.skipif(
+    "STREAM_OCC_LOCKED" not in os.environ, reason="scripts/test installs the lock; others what they like"
+)
+def test_tests_run_with_the_versions_of_the_lock() -> None:
+    """Each of them, and no other: what is installed here is what users are told to install."""
+    assert {name: version(name) for name in PINNED} == PINNED

@@ -23,8 +23,8 @@ def said(folder: Path, data: Path, *arguments: str) -> tuple[int, list[str]]:
     for path in commands.iterdir():
         path.chmod(0o755)
     python = subprocess.run([sys.executable, "-V"], capture_output=True, text=True, check=True).stdout.strip()
-    with (REPO / "pyproject.toml").open() as project:
-        checksum = subprocess.run(["cksum"], stdin=project, capture_output=True, text=True, check=True).stdout.strip()
+    installed = b"".join((REPO / name).read_bytes() for name in ("pyproject.toml", "service.lock"))
+    checksum = subprocess.run(["cksum"], input=installed, capture_output=True, check=True).stdout.decode().strip()
     (folder / ".stream_occ_installed").write_text(f"{python} {REPO} {checksum}\n")
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "STREAM_OCC"))},
