@@ -128,6 +128,7 @@ class Intake:
         self._allowed = frozenset(config.limits.allowed_devices)
         self._max_past_ns = round(config.stream.max_past_s * NS_PER_S)
         self._max_future_ns = round(config.stream.max_future_s * NS_PER_S)
+        self._reorder_s = config.stream.reorder_s
         self._join_settings = JoinSettings(max_skew_s=config.stream.max_skew_s, gap_s=config.stream.gap_s)
 
     def accept(self, message: Received, *, now_ns: int, now_s: float) -> list[SampleBlock]:
@@ -174,7 +175,7 @@ class Intake:
         if record is None:
             return self._refuse("device_limit", message, None, now_s, device_id=device_id)
         record.heard_s = now_s
-        is_taken, lost = self._take_number(device_id, record, blocks, now_s, resends=entry.resends)
+        is_taken, lost, found_ns = self._take_number(device_id, record, blocks, now_s, resends=entry.resends)
         if not is_taken:
             return lost
         if reason is not None:
@@ -188,6 +189,8 @@ class Intake:
             samples = [_as_declared(block, entry.profile) for block in samples]
             if has_partial:  # of which rows records were left out is not known, the last among them
                 samples[0] = replace(samples[0], lost_rows=np.arange(len(samples[0]) + 1))
+            if found_ns is not None:
+                samples[0] = replace(samples[0], found_t_ns=np.array([found_ns], dtype=np.int64))
         return lost + samples
 
     def overflowed(self, lost: Mapping[str, int], now_s: float) -> list[SampleBlock]:
@@ -277,14 +280,19 @@ class Intake:
         now_s: float,
         *,
         resends: bool,
-    ) -> tuple[bool, list[SampleBlock]]:
-        """False for a message of a numbering device that came before or comes too early: counted, and no fault; and
-        what is missing before it."""
-        number = next((block.number for block in blocks if isinstance(block, SampleBlock) and block.number), None)
-        if number is None:
-            return True, []
+    ) -> tuple[bool, list[SampleBlock], int | None]:
+        """False for a message of a numbering device that came before or comes too early: counted, and no fault; word of
+        what is missing before it; and the stamp before which, since it came, nothing is."""
+        block = next((block for block in blocks if isinstance(block, SampleBlock) and block.number), None)
+        if block is None or block.number is None:
+            return True, [], None
         self.numbered.add(device_id)
-        verdict, n_missing = record.numbering.take(number, now_s, resends=resends)
+        numbering = record.numbering
+        verdict, n_missing = numbering.take(block.number, now_s, resends=resends)
+        lost = self._loss(device_id, record) if n_missing else []
+        found_ns = None
+        if self._reorder_s and not resends:
+            n_missing, found_ns = numbering.settle(block.t_ns, block.number, n_missing, now_s, self._reorder_s)
         for reason, n in (
             ("missing", n_missing),
             ("sent_again", verdict == "again"),
@@ -294,7 +302,7 @@ class Intake:
             self.refused[reason] += int(n)
         if n_missing:
             record.fault_seen_s["missing"] = now_s
-        return verdict == "taken", self._loss(device_id, record) if n_missing else []
+        return verdict == "taken", lost, found_ns
 
     def _loss(self, device_id: str, record: DeviceRecord) -> list[SampleBlock]:
         """Word that samples are missing; where sensors come apart it waits for the samples that are joined next."""

@@ -33,7 +33,7 @@ SERVICE_REASONS: dict[str, str] = {
     "own_topic": "a topic that this service itself publishes to",
     "retained": "a retained message, which says nothing of now",
     "delivered_again": "a message that the broker delivered a second time; its samples were taken the first time",
-    "missing": "messages that a numbering device sent, by its numbers, and that never came",
+    "missing": "messages that a numbering device sent, by its numbers, and that did not come in time",
     "sent_again": "a message that a device with `resends` sent again, and that had been taken",
     "too_early": "a message of a device with `resends` that waits for missing ones to be sent again",
     **LOSSES,

@@ -123,6 +123,8 @@ def resample(
     """The grid samples that `block` completes, in order, and the state after it."""
     chunks: list[GridChunk] = []
     is_after_loss = False
+    if block.found_t_ns.size:
+        state = replace(state, lost_t_ns=state.lost_t_ns[~np.isin(state.lost_t_ns, block.found_t_ns)])
     if block.lost_rows.size or state.is_after_loss:
         block, is_after_loss = _with_losses(block, state)
     values = np.concatenate((block.acc_ms2, block.gyr_rads), axis=1)
@@ -145,7 +147,9 @@ def resample(
 def _with_losses(block: SampleBlock, state: ResamplerState) -> tuple[SampleBlock, bool]:
     """The block with the losses before its own samples, and whether one is behind the last of them."""
     rows = np.union1d(block.lost_rows, [0]) if state.is_after_loss else block.lost_rows
-    return replace(block, lost_rows=rows[rows < len(block)]), bool((rows >= len(block)).any())
+    own = rows[rows < len(block)]
+    own = own[~np.isin(block.t_ns[own], block.found_t_ns)]
+    return replace(block, lost_rows=own), bool((rows >= len(block)).any())
 
 
 def _counted(counters: StreamCounters, tally: dict[str, int]) -> StreamCounters:

@@ -34,7 +34,7 @@ class SampleBlock:
     All finite. Stamps may be jittered, doubled or out of order: the resampler deals with them. number: (boot, seq) of
     the message, where its device numbers them. full_scale: (acc, gyr) from which a value is cut off, m/s2 and rad/s,
     inf where nobody knows. lost_rows: int64 (k,), samples before which some were sent that are not here;
-    n: behind the last one.
+    n: behind the last one. found_t_ns: int64 (k,), stamps of earlier ones before which none is missing any more.
     n_partial: records of the message that lack values and were left out. has_own_clock: stamps are not UTC's.
     """
 
@@ -45,6 +45,7 @@ class SampleBlock:
     number: tuple[int | str, int] | None = None
     full_scale: tuple[float, float] = (np.inf, np.inf)
     lost_rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    found_t_ns: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_partial: int = 0
     has_own_clock: bool = False
 
@@ -74,6 +75,7 @@ def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:
             np.concatenate([block.gyr_rads for block in own]),
             full_scale=own[-1].full_scale,
             lost_rows=np.concatenate([n + block.lost_rows for n, block in zip(first_row[device_id], own, strict=True)]),
+            found_t_ns=np.concatenate([block.found_t_ns for block in own]),
             has_own_clock=own[-1].has_own_clock,
         )
         for device_id, own in by_device.items()

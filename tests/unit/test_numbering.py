@@ -56,6 +56,35 @@ def test_what_never_comes_is_waited_for_and_counted() -> None:
     assert numbering.take(("a", 9), 100.0, resends=True) == ("early", 0)
 
 
+def test_of_what_came_too_early_the_lowest_goes_first() -> None:
+    """5 and 6 are gone; 7 to 11 are sent again in turn, and 15 s are over at 9: 7 is taken when it comes, then all
+    others. Where the lowest does not come again either, 15 s more are waited."""
+    numbering = Numbering(("a", 4))
+    times = iter(range(1000))
+    for _ in range(3):
+        for seq in range(7, 12):
+            assert numbering.take(("a", seq), next(times), resends=True) == ("early", 0)
+    for seq in (9, 10, 11):
+        assert numbering.take(("a", seq), next(times), resends=True) == ("early", 0)
+    assert numbering.take(("a", 7), next(times), resends=True) == ("taken", 2)
+    assert all(numbering.take(("a", seq), next(times), resends=True) == ("taken", 0) for seq in range(8, 12))
+    numbering = Numbering(("a", 4))
+    steps = [numbering.take(("a", 7 + second), second, resends=True) for second in range(31)]
+    assert steps == [("early", 0)] * 30 + [("taken", 32)]
+
+
+def test_device_that_lost_its_place_goes_on_where_it_was_and_nothing_of_it_is_missing() -> None:
+    """500 messages were taken before; it sends again from 500 on each 3 s, as it has done after a silence."""
+    numbering = Numbering()
+    assert [numbering.take(("a", 500), t, resends=True) for t in (0.0, 3.0)] == [("early", 0)] * 2
+    assert numbering.take(("a", 506), 5.9, resends=True) == ("early", 0)
+    assert numbering.take(("a", 507), 6.5, resends=True) == ("early", 0)
+    assert [numbering.take(("a", seq), 7.0, resends=True) for seq in (500, 501)] == [("taken", 0)] * 2
+    numbering = Numbering()
+    assert numbering.take(("b", 1), 0.0, resends=True) == ("early", 0)  # the first message is sent again, too
+    assert [numbering.take(("b", seq), 3.0, resends=True) for seq in (0, 1)] == [("taken", 0)] * 2
+
+
 def test_time_in_which_a_device_is_not_heard_is_no_waiting() -> None:
     """A broker that was away for minutes: the device is given its 15 s to send again, not taken as it comes."""
     numbering = Numbering(("a", 4))
@@ -65,11 +94,33 @@ def test_time_in_which_a_device_is_not_heard_is_no_waiting() -> None:
 
 
 def test_of_a_device_that_does_not_send_again_all_is_taken() -> None:
-    """A hole is counted at once; a number that goes back under the same boot drops nothing."""
+    """A hole is seen at once; an old number drops nothing, and what comes after it is no hole."""
     numbering = Numbering()
-    steps = [(5, 0), (6, 0), (9, 2), (0, 0), (1, 0)]
+    steps = [(5, 0), (6, 0), (9, 2), (0, 0), (10, 0), (7, 0), (12, 1)]
     for seq, n_missing in steps:
         assert numbering.take((1, seq), 0.0, resends=False) == ("taken", n_missing)
+    assert numbering.last == (1, 12)
+
+
+def test_what_comes_while_it_is_waited_for_is_not_missing() -> None:
+    """Messages of two samples, one a second, stragglers have 2 s: 3 is the last that 4 came before; 6 comes with 7."""
+    numbering = Numbering()
+
+    def comes(seq: int, now_s: float, at: int | None = None) -> tuple[int, int | None]:
+        verdict, n = numbering.take(("a", seq), now_s, resends=False)
+        assert verdict == "taken"
+        first = NS_PER_S * (seq if at is None else at)
+        return numbering.settle(np.array([first, first + 1]), ("a", seq), n, now_s, 2.0)
+
+    assert [comes(1, 0.0), comes(4, 1.0), comes(2, 1.5), comes(3, 2.9)] == [(0, None)] * 3 + [(0, 4 * NS_PER_S)]
+    assert [comes(7, 4.0), comes(6, 5.9), comes(8, 6.0)] == [(0, None), (0, None), (1, None)]
+    assert comes(5, 6.0) == (0, None)  # it was given up
+    assert [comes(10, 7.0), comes(9, 7.1, at=11)] == [(0, None)] * 2  # what comes does not lie before 10
+    assert [comes(13, 8.0), comes(15, 8.0)] == [(0, None)] * 2
+    assert comes(12, 8.1) == (0, None)  # 11 is still open, and 12 later than 2 s before 15
+    assert comes(14, 8.2) == (0, 15 * NS_PER_S)
+    assert comes(400, 9.0) == (384, None)  # no disorder
+    assert comes(401, 10.0) == (1, None)
 
 
 def test_hole_is_counted_and_a_fault_for_a_while() -> None:
@@ -104,6 +155,46 @@ def test_windows_over_a_message_that_never_came_are_marked_and_not_normal_where_
     assert scores == [(T0_NS + (start + 19) * 20_000_000, 35 <= start <= 50) for start in starts]
 
 
+ORDERS = {  # what comes; missing, late samples, duplicate ones where stragglers are waited for, and where not
+    "in order": ([*range(40)], (0, 0, 0), (0, 0, 0)),
+    "20 and 21 swapped": ([*range(20), 21, 20, *range(22, 40)], (0, 0, 0), (1, 5, 0)),
+    "20 after 22": ([*range(20), 21, 22, 20, *range(23, 40)], (0, 0, 0), (1, 5, 0)),
+    "20 after 30": ([*range(20), *range(21, 31), 20, *range(31, 40)], (1, 5, 0), (1, 5, 0)),
+    "17 once more": ([*range(21), 17, *range(21, 40)], (0, 0, 5), (0, 0, 5)),
+    "20 never": ([*range(20), *range(21, 40)], (1, 0, 0), (1, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("reorder_s", [0.5, 0.0])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("is_one_slice", [False, True])
+def test_stragglers_are_counted_as_what_they_are(order: str, reorder_s: float, is_one_slice: bool) -> None:
+    """Messages of 0.1 s: one in time is nothing, a later one is late and was missed, one that came before is doubled.
+
+    No window is lost for one that came in time, and none over a hole is normal. All in one slice, the later one is late
+    by its stamps, and came as soon as any.
+    """
+    bench = Bench(inputs=[INPUT], output={"publish_score": True}, stream={"reorder_s": reorder_s})
+    seqs, in_time, at_once = ORDERS[order]
+    expected = in_time if reorder_s else at_once
+    for seq in seqs:
+        send(bench, seq, n=5)
+        if not is_one_slice:
+            bench.run(0.1)
+    for seq in range(40, 48):  # so that what waits goes on
+        send(bench, seq, n=5)
+        bench.run(0.1)
+    bench.run(60.0)
+    counters = bench.state()["counters"]
+    if is_one_slice and reorder_s and order == "20 after 30":
+        assert (counters.get("missing", 0), counters["late"]) == (0, 5)
+    else:
+        assert tuple(counters.get(name, 0) for name in ("missing", "late", "duplicate")) == expected
+    assert (counters.get("unscorable", 0) > 0) == (expected[0] > 0)
+    starts = {round((score["t_ns"] - T0_NS) / 20e6) - 19 for score in bench.link.of("stream_occ/w1/score")}
+    assert not (expected[0] and starts & set(range(85, 106, 5)))
+
+
 def test_device_that_sends_again_loses_nothing_and_doubles_nothing() -> None:
     """Message 1 is lost on its way: what follows waits until it comes, and it is told up to where it may forget."""
     bench = Bench(**RESENDS)
@@ -119,6 +210,35 @@ def test_device_that_sends_again_loses_nothing_and_doubles_nothing() -> None:
     assert (counters.gap, counters.late, counters.duplicate, counters.interpolated) == (0, 0, 0, 0)
     assert bench.service.counters().refused == {"too_early": 2, "sent_again": 1}
     assert not {"too_early", "sent_again"} & set(bench.state()["faults"])
+
+
+def test_device_that_lost_its_place_to_others_comes_back_without_loss() -> None:
+    """Told of 9, silent, forgotten for another device; then it goes on with 10, and sends it again until it is told."""
+    bench = Bench(inputs=RESENDS["inputs"], limits={"max_devices": 1, "idle_device_after_s": 20.0})
+    for seq in range(10):
+        send(bench, seq)
+        bench.run(0.5)
+    bench.run(1.0)
+    assert told(bench)[-1] == ("a", 9)
+    bench.now_s += 30.0
+    other = SampleBlock("other", T0_NS + np.arange(2), np.ones((2, 3)), np.ones((2, 3)))
+    assert bench.deliver("wearables/other/imu", JSON.encode(other))
+    bench.run(0.1)
+    assert "w1" not in bench.service.intake.devices
+    bench.now_s += 30.0
+    n = 10
+    for _ in range(20):
+        n += 1
+        kept = range(told(bench)[-1][1] + 1, n)
+        for seq in kept:
+            send(bench, seq)
+        bench.run(1.0)
+    bench.run(1.0)
+    assert told(bench)[-1] == ("a", n - 1)
+    assert taken(bench) == 25 * (n - 10)
+    counters = bench.state()["counters"]
+    assert "missing" not in counters
+    assert "missing" not in bench.service.counters().refused
 
 
 def test_device_that_was_not_heard_is_told_again() -> None:
