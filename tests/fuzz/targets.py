@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -178,14 +179,14 @@ class Messages:
 
     def _send(self, topic: str, payload: bytes) -> str:
         bench = self._bench
-        before, n_before = bench.service.intake.refused.copy(), self._n_results()
+        before, n_before = Counter(bench.service.counters().refused), self._n_results()
         bench.deliver(topic, payload)
         bench.run(0.01)
         if self._is_one_to_be_told():
             bench.run(NUMBERED_SAVE_S)  # past a save: whoever numbers is told
             assert not self._is_one_to_be_told()
         bench.link.sent.clear()
-        refused = bench.service.intake.refused - before
+        refused = Counter(bench.service.counters().refused) - before
         assert set(refused) <= {*REASONS, *SERVICE_REASONS, *COMMAND_REASONS} - {"internal_error"}, refused
         assert refused or self._n_results() > n_before, topic
         return next(iter(refused), "taken")
