@@ -17,10 +17,12 @@ import mmap
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +84,8 @@ def load_model(path: str | Path, *, key: bytes | None = None) -> Model:
     """The model of a file, its arrays mapped read-only; raises ModelError, one line, where anything is off.
 
     Everything is verified: structure, SHA-256, signature (where a key is given, an unsigned or wrongly signed file is
-    refused), feature set, scorer, self-test. Mapping takes well under a millisecond, hashing about 1 ms a megabyte,
-    the self-test one scoring of at most 256 rows.
+    refused), feature set, scorer, self-test. Hashing takes about 1 ms a megabyte, the self-test one scoring of at most
+    256 rows. What is mapped is a copy of ours: what then becomes of the file changes nothing of what was verified.
     """
     return verify_model(path, key=key)[0]
 
@@ -91,7 +93,8 @@ def load_model(path: str | Path, *, key: bytes | None = None) -> Model:
 def verify_model(path: str | Path, *, key: bytes | None = None) -> tuple[Model, SelfTest]:
     """As `load_model`, and what the self-test measured."""
     where = str(path)
-    buffer = map_file(path)
+    _read_card(map_file(path), where)  # first: what is large and no model is not copied
+    buffer = map_file(path, is_copied=True)
     header, card = _read_card(buffer, where)
     return _verified(buffer, header, card, where=where, key=key)
 
@@ -153,8 +156,12 @@ def read_key(path: str | Path) -> bytes:
     return key
 
 
-def map_file(path: str | Path) -> Any:
-    """A regular file's bytes, mapped read-only; raises ModelError for anything that is none or is empty."""
+def map_file(path: str | Path, *, is_copied: bool = False) -> Any:
+    """A regular file's bytes, mapped read-only; raises ModelError for anything that is none or is empty.
+
+    A mapped file that somebody cuts short, as cp does over an old one, is a SIGBUS, and one that somebody changes is
+    what nobody verified. is_copied: of a nameless copy that we alone have.
+    """
     where = str(path)
     try:
         status = os.stat(path)
@@ -164,11 +171,23 @@ def map_file(path: str | Path) -> Any:
         with open_regular(path) as stream:
             if os.fstat(stream.fileno()).st_size == 0:
                 raise ModelError(where, "be a model file", "an empty file", _RETRAIN)
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            if not is_copied:
+                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            with _nameless() as copy:
+                shutil.copyfileobj(stream, copy)
+                copy.flush()
+                return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError as error:
         raise ModelError(where, "be a model file", "no such file", "Train one with stream-occ train") from error
     except (OSError, ValueError) as error:
         raise ModelError(where, "be a readable file", str(error), "Check its name and permissions") from error
+
+
+def _nameless() -> IO[bytes]:
+    """A file in memory where the system has such, else one that is on the disk and in no folder."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("model"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _card(model: Model, arrays_sha256: str) -> Card:

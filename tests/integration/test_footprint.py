@@ -126,8 +126,8 @@ def test_the_compiled_engine_brings_no_scipy() -> None:
     assert done.stdout.split() == ["True", "False", "5.0"]
 
 
-def test_a_loaded_models_arrays_are_pages_of_its_file(default_model: Path) -> None:
-    """Nothing is copied where a model is opened: the system may drop such pages, and processes share them."""
+def test_a_loaded_models_arrays_are_pages_of_a_map(default_model: Path) -> None:
+    """Of the one copy that was verified: nothing is copied again where arrays are taken from it."""
     for array in load_model(default_model).scorer.arrays().values():
         base: Any = array
         while isinstance(base, np.ndarray):

@@ -8,6 +8,7 @@ import json
 import os
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,16 @@ def test_info_is_read_without_arrays(path: Path) -> None:
     assert info.card.detector.kind == "fake_distance"
     assert info.card.units["acc"] == "m/s2, gravity included"
     assert not info.is_signed
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b"\0" * 10**6), lambda path: os.truncate(path, 0)])
+def test_loaded_model_is_untouched_by_what_becomes_of_its_file(path: Path, spoil: Callable[[Path], object]) -> None:
+    """cp over it cuts it short first, and a page of it would end this process by SIGBUS."""
+    arrays = load_model(path).scorer.arrays()
+    before = {name: array.copy() for name, array in arrays.items()}
+    spoil(path)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
 
 
 def test_saving_replaces_an_older_model_and_leaves_no_other_file(path: Path) -> None:
