@@ -91,7 +91,8 @@ class Run:
             "cpu_share_of_one_core": round(self.cpu_s / duration_s, 3),
             "cpu_shares": self._shares(duration_s),
             "longest_save_ms": round(
-                1000 * max((s for at_s, s in self.noted["saves"] if at_s >= self.since_s), default=0.0), 1
+                1000 * max((s for at_s, s in self.noted["saves"] if self.since_s <= at_s < self.until_s), default=0.0),
+                1,
             ),
             "rss_mb": round(self.rss_mb, 1),
             "messages_sent": len(self.sent),
