@@ -3,7 +3,8 @@
 Prints JSON: microseconds a window of 250 samples x 6 (5 s at 50 Hz) alone and in batches, by each engine, medians over
 rounds in which ours and the naive loop take turns; microseconds a message of 50 samples to a block, checked and in SI
 units, beside json with numpy, which checks nothing; and microseconds a block for the stream's low-pass beside
-scipy.signal. `times_naive`, `times_json_numpy`: medians over rounds of one time over the other.
+scipy.signal, and a message on its way to windows. `times_naive`, `times_json_numpy`: medians over rounds of one time
+over the other.
 All is CPU time of the one thread: on an idle machine that is wall-clock time, on a shared one it leaves out the wait
 for a core (a busy sibling core still shows).
 """
@@ -27,11 +28,13 @@ import scipy
 from scipy import signal, stats
 
 from stream_occ import engines
+from stream_occ.bench.devices import walking
 from stream_occ.codecs import load_codec
 from stream_occ.features import load
 from stream_occ.filtering import butter1_lowpass_sos, sos_filter, sos_initial_state
-from stream_occ.samples import DeviceProfile, FloatArray
-from stream_occ.windowing import WindowBatch
+from stream_occ.resampling import ResamplerState, StreamSettings, resample
+from stream_occ.samples import NS_PER_S, DeviceProfile, FloatArray, SampleBlock
+from stream_occ.windowing import CutterState, WindowBatch, WindowShape, push_chunk
 
 RATE_HZ = 50.0
 N_SAMPLES = 250
@@ -39,6 +42,8 @@ BATCHES = (1, 128, 4096)
 ENGINES = ("numpy", "compiled") if engines.has_numba() else ("numpy",)
 N_MESSAGE = 50
 FILTER_BLOCKS = (5, 25, 50, 15_000)  # messages, and 5 min at 50 Hz
+MESSAGES = (5, 10, 25, 50)
+N_STREAM = 3_000
 N_NAIVE = 32  # windows in a naive round: its time a window does not depend on how many there are
 
 
@@ -176,8 +181,32 @@ def bench_filter(n_rounds: int, seed: int) -> list[dict[str, float]]:
     return rows
 
 
+def bench_messages(n_rounds: int, seed: int) -> list[dict[str, object]]:
+    """Microseconds a message of a walk, resampled, filtered and cut into windows of 5 s every 0.5 s, by each engine."""
+    sos, shape = butter1_lowpass_sos(10.0, RATE_HZ), WindowShape.of(rate_hz=RATE_HZ, window_s=5.0, hop_s=0.5)
+    rng, k = np.random.default_rng(seed), np.arange(N_STREAM)
+    t_ns = np.rint(k * NS_PER_S / RATE_HZ).astype(np.int64) + rng.integers(-2_000_000, 2_000_000, size=k.size)
+    walk = walking("dev", k, t_ns, rng)
+    rows: list[dict[str, object]] = []
+    for n in MESSAGES:
+        parts = [slice(i, i + n) for i in range(0, N_STREAM, n)]
+        blocks = [SampleBlock("dev", t_ns[i], walk.acc_ms2[i], walk.gyr_rads[i]) for i in parts]
+
+        def push(blocks: list[SampleBlock] = blocks) -> None:
+            resampler, cutter = ResamplerState(), CutterState()
+            for block in blocks:
+                resampler, chunks = resample(resampler, block, rate_hz=RATE_HZ, settings=StreamSettings())
+                for chunk in chunks:
+                    cutter, _ = push_chunk(cutter, chunk, device_id="dev", shape=shape, sos=sos)
+
+        rounds = rounds_of({engine: (engine, push) for engine in ENGINES}, n_rounds)
+        us = {engine: statistics.median(times[engine] for times in rounds) / len(blocks) for engine in ENGINES}
+        rows.append({"samples": n, "us_per_message": us})
+    return rows
+
+
 def main() -> None:
-    """Runs both and prints JSON."""
+    """Runs all and prints JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the JSON to this file too")
     parser.add_argument("--rounds", type=int, default=9, help="rounds whose median is reported (default 9)")
@@ -195,6 +224,7 @@ def main() -> None:
         "features": bench_features(options.rounds, options.seed),
         "decoding": bench_decoding(options.rounds, options.seed),
         "filter": bench_filter(options.rounds, options.seed),
+        "messages": bench_messages(options.rounds, options.seed),
     }
     text = json.dumps(report, indent=2)
     print(text)

@@ -3,7 +3,7 @@
 Prints JSON: CPU milliseconds a window of one thread, and the median over paired runs of each way's time over that of
 the compiled engine, for normal, borderline and fall windows, one at a time and 256 at once; `by_rows`: over numbers of
 training windows; `scoring`: the engines where every member's ratio is wanted. `--data mobifall.zip` takes recorded
-windows, `--rows 100000 --intrinsic 10` other synthetic ones.
+windows, `--rows 100000 --intrinsic 10` other synthetic ones, `--theta empirical` Algorithm 4's threshold for deciding.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=25)
     parser.add_argument("--intrinsic", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--theta", type=lambda text: text if text == "empirical" else float(text), default=1.4)
     parser.add_argument("--dataset", default="mobifall")
     parser.add_argument("--data", type=Path, help="archive or folder of the data set, instead of synthetic windows")
     parser.add_argument("--json", type=Path)
@@ -40,7 +41,7 @@ def main() -> None:
     options = {"n_members": arguments.members, "rounds": arguments.rounds}
     result = (
         {"scoring": scoring(rows, **options)}
-        | deciding(rows, **options)
+        | deciding(rows, **options, theta=arguments.theta)
         | {"n_cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 1)}
     )
     if arguments.data is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,14 +19,15 @@ BATCH = 256
 CALLS = 5  # windows in a row of one way
 
 Decide = Callable[[FloatArray], BoolArray]
+Theta = float | Literal["empirical"]
 Query = Callable[[FloatArray, int], tuple[FloatArray, IntArray]]
 
 __all__ = ["by_rows", "deciding", "fitted", "scoring"]
 
 
-def fitted(rows: Rows, n_members: int) -> RandomProjectionEnsemble:
-    """An ensemble with J, K = 2, 10 and a theta that accepts most normal windows."""
-    return RandomProjectionEnsemble(OCNN(2, 10, theta=1.4), n_members, random_state=0).fit(rows.train)
+def fitted(rows: Rows, n_members: int, *, theta: Theta = 1.4) -> RandomProjectionEnsemble:
+    """An ensemble with J, K = 2, 10; 1.4 accepts most normal windows of the synthetic rows."""
+    return RandomProjectionEnsemble(OCNN(2, 10, theta=theta), n_members, random_state=0).fit(rows.train)
 
 
 class MemberLoop:
@@ -103,9 +104,9 @@ def borderline(rows: Rows, decide: Decide) -> FloatArray:
     return rows.normal[:n] + high * (rows.fall[:n] - rows.normal[:n])
 
 
-def deciding(rows: Rows, *, n_members: int = 25, rounds: int = 15) -> dict[str, Any]:
+def deciding(rows: Rows, *, n_members: int = 25, rounds: int = 15, theta: Theta = 1.4) -> dict[str, Any]:
     """Milliseconds a window of one thread and ratios to the compiled engine; normal, borderline and fall windows."""
-    detector = fitted(rows, n_members)
+    detector = fitted(rows, n_members, theta=theta)
     ways = ours(detector) | peers(detector)
     reference = "compiled" if "compiled" in ways else "numpy"
     kinds = {"normal": rows.normal, "borderline": borderline(rows, ways[reference]), "fall": rows.fall}
