@@ -24,9 +24,11 @@ from stream_occ.messages import (
 )
 from stream_occ.pipeline import DeviceState
 from stream_occ.reach import Reach
+from stream_occ.resampling import ResamplerState
 from stream_occ.samples import NS_PER_S, Alert, AlertState, Decision
 from stream_occ.scoring import Model
 from stream_occ.topics import Topics
+from stream_occ.windowing import MOST_OF_HOLES
 
 log = logging.getLogger("stream_occ.reporting")
 
@@ -232,12 +234,11 @@ class Reporter:
             record.fault_seen_s = {name: seen_s for name, seen_s in record.fault_seen_s.items() if seen_s > horizon_s}
         faults = set(record.fault_seen_s)
         faults.update(self._service_faults, () if state is None else (*state.faults, *state.clock.faults))
-        nominal_hz, rate_hz = record.profile.nominal_rate_hz, record.rate_hz
-        data_s = now_s if record.data_s is None else record.data_s
-        if nominal_hz is None or state is None or rate_hz is None:
+        rate_hz, data_s = record.rate_hz, now_s if record.data_s is None else record.data_s
+        if state is None or rate_hz is None:
             record.rate_off_s = None
         elif state.resampler.segment_s >= RATE_KNOWN_S:
-            is_off = abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE
+            is_off = self._is_rate_off(record.profile.nominal_rate_hz, rate_hz, state.resampler)
             record.rate_off_s = (data_s if record.rate_off_s is None else record.rate_off_s) if is_off else None
         if record.rate_off_s is not None and data_s - record.rate_off_s >= RATE_OFF_S:
             faults.add("rate_mismatch")
@@ -262,6 +263,13 @@ class Reporter:
             record.raised.update(faults - record.faults - self._service_faults - SILENCE)
             record.faults = frozenset(faults)
         return record.faults
+
+    def _is_rate_off(self, nominal_hz: float | None, rate_hz: float, stream: ResamplerState) -> bool:
+        """True where samples come at another rate than the profile's, or than their stamps within messages say: then
+        those of each message are bunched, and holes are between."""
+        if nominal_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
+            return True
+        return rate_hz >= self._model.min_stream_hz and stream.hole_share(self._model.rate_hz) > MOST_OF_HOLES
 
     def _is_near_impact(self, state: DeviceState | None, now_ns: int) -> bool:
         return state is not None and is_near_impact(state.events.alert, state.clock_ns(now_ns), self._guard_s)

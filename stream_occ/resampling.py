@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_occ.grid import GridChunk, grid_chunk
+from stream_occ.grid import HOLE_STEPS, GridChunk, grid_chunk
 from stream_occ.quality import RailState, push_rail
 from stream_occ.samples import NS_PER_S, FloatArray, IntArray, SampleBlock
 
@@ -105,6 +105,13 @@ class ResamplerState:
         if self.recent_t_ns.size < 2:
             return None
         return (self.recent_t_ns.size - 1) * NS_PER_S / float(self.recent_t_ns[-1] - self.recent_t_ns[0])
+
+    def hole_share(self, rate_hz: float) -> float:
+        """Share of the time of the last 64 intervals that is more than a grid's two steps after the sample before."""
+        if self.recent_t_ns.size < RATE_STAMPS:
+            return 0.0
+        beyond_ns = np.diff(self.recent_t_ns) - HOLE_STEPS * NS_PER_S / rate_hz
+        return float(np.maximum(beyond_ns, 0).sum() / (self.recent_t_ns[-1] - self.recent_t_ns[0]))
 
     @property
     def segment_s(self) -> float:

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stream_occ.filtering import sos_filter, sos_initial_state
-from stream_occ.grid import GridChunk, grid_offset_ns
+from stream_occ.grid import HOLE_STEPS, GridChunk, grid_offset_ns
 from stream_occ.quality import HELD_BITS, N_SIGNALS, SIGNAL_BITS, HoldState, held_signals
 from stream_occ.resampling import ResamplerState, StreamSettings, resample
 from stream_occ.samples import NS_PER_S, BoolArray, FloatArray, IntArray, SampleBlock, Window
 
 BRIDGED, SATURATED, LOSSY, SLOW = ((HELD_BITS + 1) << n for n in range(4))  # the next bits
+MOST_OF_HOLES = 0.18  # of a window; batches stamped 1.5 times too fast have .2, and .75 % of MobiFall's windows as much
 STRETCH_SAMPLES = 64  # as many intervals as the measured rate is of: windows and `rate_too_low` tell the same
 _NO_HELD: IntArray = np.empty(0, dtype=np.int64)
 _NO_SIGNALS: FloatArray = np.empty((6, 0))
@@ -28,7 +29,8 @@ class WindowBatch:
     (rad/s); the last axis is contiguous, so that every reduction over it has one order whatever the batch. held: int64
     (n,), bit r is set where signal r kept one value for long (`quality.held_signals`), bit 6 + r where it did up to the
     window's end, bit 12 where one stalled, bit 13 where a hole was bridged in it, bit 14 where a sample of it is
-    saturated, bit 15 where a loss was bridged in it, bit 16 where too few samples came in it; None: nobody has looked.
+    saturated, bit 15 where a loss was bridged in it or much of it is holes, bit 16 where too few samples came in it;
+    None: nobody has looked.
     is_closing: bool (n,), made by `closing_window`; None: none of them. raw: the signals before the model's filter,
     (n, 6, m); None: there was none.
     """
@@ -72,7 +74,7 @@ class WindowBatch:
 
     @property
     def lossy(self) -> BoolArray:
-        """Which of the n windows bridge samples that were sent and lost, refused or late."""
+        """Which of the n windows bridge samples that were sent and lost, refused or late, or are full of holes."""
         return np.zeros(len(self), dtype=np.bool_) if self.held is None else self.held & LOSSY != 0
 
     @property
@@ -152,6 +154,21 @@ class WindowShape:
         slow: BoolArray = np.logical_or.reduce(sliding_window_view(is_slow, self.n_samples - n_steps)[first], axis=1)
         return slow
 
+    def are_holes(self, n_came: IntArray, first: IntArray) -> BoolArray | None:
+        """Which of the windows, as in `are_slow`, have more than MOST_OF_HOLES beyond two steps from the sample before,
+        however many samples came: what there is of them is bunched, and what it shows may be made up."""
+        is_hole, n_most = n_came[HOLE_STEPS:] == n_came[:-HOLE_STEPS], MOST_OF_HOLES * self.n_samples
+        if self.min_stream_hz <= 0.0 or np.count_nonzero(is_hole) <= n_most:
+            return None
+        n_holes = np.concatenate([[0], np.cumsum(is_hole)])
+        holes: BoolArray = n_holes[first + self.n_samples - HOLE_STEPS] - n_holes[first] > n_most
+        return holes
+
+    def marks(self, n_came: IntArray, first: IntArray) -> IntArray | int:
+        """SLOW and LOSSY of the windows of a segment from `first` (n,) on, by the samples that came up to each."""
+        slow, holes = self.are_slow(n_came, first), self.are_holes(n_came, first)
+        return (0 if slow is None else np.where(slow, SLOW, 0)) | (0 if holes is None else np.where(holes, LOSSY, 0))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutterState:
@@ -212,9 +229,7 @@ def push_chunk(
         if held.any():
             marks = sliding_window_view(held[start - first :], shape.n_samples)[:: shape.n_hop][:n_windows]
             is_held = np.bitwise_or.reduce(marks, axis=1) | (marks[:, -1] & SIGNAL_BITS) << N_SIGNALS
-        are_slow = shape.are_slow(n_came, starts - first)
-        if are_slow is not None:
-            is_held |= np.where(are_slow, SLOW, 0)
+        is_held |= shape.marks(n_came, starts - first)
         batch = WindowBatch((device_id,) * n_windows, t_start_ns, shape.rate_hz, cut, is_held, raw=raw_cut)
     next_start = start + n_windows * shape.n_hop
     keep_from = max(first, min(next_start, end - shape.n_samples))
@@ -256,9 +271,7 @@ def closing_window(state: CutterState, *, device_id: str, shape: WindowShape) ->
         np.bitwise_or.reduce(state.held[start - state.first :], keepdims=True)
         | (state.held[-1] & SIGNAL_BITS) << N_SIGNALS
     )
-    are_slow = replace(shape, n_samples=end - start).are_slow(state.n_came, np.array([start - state.first]))
-    if are_slow is not None:
-        held |= np.where(are_slow, SLOW, 0)
+    held |= replace(shape, n_samples=end - start).marks(state.n_came, np.array([start - state.first]))
     signals, raw = (np.ascontiguousarray(kept[None, :, start - state.first :]) for kept in (state.signals, state.raw))
     is_closing, raw_of = np.ones(1, dtype=np.bool_), raw if state.raw.size else None
     return WindowBatch((device_id,), t_start_ns, shape.rate_hz, signals, held, is_closing, raw_of)

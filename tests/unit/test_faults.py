@@ -169,7 +169,8 @@ def test_fault_gets_its_name_and_no_other(
 ) -> None:
     """Beyond what the undisturbed replay shows; what costs verdicts leaves no window of its own that is normal."""
     before, bench = undisturbed(activity, cut), played(recordings[activity], fault, cut=cut)
-    assert not before & {"unscorable", "not_scored", name}
+    # Chairs are many recordings, and a third of those start so slowly that their first window is full of holes.
+    assert not (before - ({"unscorable"} if activity == "chairs" else set())) & {"unscorable", "not_scored", name}
     assert named(bench) - before - COSTS_VERDICTS == {name}
     counters = bench.state()["counters"]
     assert counters[name] > 0

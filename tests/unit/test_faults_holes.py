@@ -77,6 +77,45 @@ def test_slow_windows_are_those_that_a_count_by_hand_finds(steps_ms: list[int], 
         assert slow == (min(counts) < LEAST)
 
 
+def bunched(batch_s: float, factor: float, *, length_s: float = 20.0, hz: float = 50.0) -> np.ndarray:
+    """Stamps (ms) of batches of which each begins in time and is stamped so much too fast."""
+    i, n = np.arange(round(length_s * hz)), round(batch_s * hz)
+    return np.rint((i // n * n + i % n / factor) * 1000 / hz).astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("batch_s", "factor", "is_full"),
+    [(0.2, 1.0, False), (0.2, 1.5, True), (0.2, 2.0, True), (0.2, 4.0, True), (1.0, 1.5, True), (1.0, 1.1, False)],
+)
+def test_window_that_is_full_of_holes_is_never_normal(batch_s: float, factor: float, is_full: bool) -> None:
+    """Enough samples came for their number, in bunches: between them at least 0.18 of the time was made up."""
+    batches = list(iter_windows(block_of(bunched(batch_s, factor) * MS), SHAPE))
+    lossy = np.concatenate([batch.lossy for batch in batches])
+    assert len(lossy) >= 30
+    assert set(lossy.tolist()) == {is_full}
+    assert not any(batch.slow.any() for batch in batches)
+
+
+@pytest.mark.parametrize("hz", [23.0, 25.0, 31.0, 50.0, 100.0])
+def test_jitter_makes_no_holes(hz: float) -> None:
+    """Of a sixth of an interval (standard deviation), at any rate that is not too slow."""
+    rng = np.random.default_rng(5)
+    t_ms = np.unique(np.rint(np.arange(round(60 * hz)) * 1000 / hz + rng.normal(0, 1000 / hz / 6, round(60 * hz))))
+    batches = iter_windows(block_of(t_ms.astype(np.int64) * MS), SHAPE)
+    assert not any(batch.lossy.any() for batch in batches)
+
+
+@given(st.lists(st.sampled_from([5, 5, 20, 20, 90, 160]), min_size=60, max_size=160), st.booleans())
+def test_windows_full_of_holes_are_those_that_a_count_by_hand_finds(steps_ms: list[int], closing: bool) -> None:
+    """A grid sample lies in a hole where none came since the one two before it."""
+    t_ms = np.cumsum([0, *steps_ms, 600, *steps_ms])
+    for batch in iter_windows(block_of(t_ms * MS), SHAPE, closing=closing):
+        for start_ns, lossy in zip(batch.t_start_ns.tolist(), batch.lossy.tolist(), strict=True):
+            grid_ms = [start_ns / MS + 20 * i for i in range(batch.n_samples)]
+            n_holes = sum(not any(a < t <= b for t in t_ms) for a, b in zip(grid_ms, grid_ms[2:], strict=False))
+            assert lossy == (n_holes > 0.18 * batch.n_samples)
+
+
 @pytest.mark.parametrize(("hz", "is_slow"), [(20.0, True), (25.0, False)])
 def test_evaluation_leaves_out_what_the_service_gives_no_verdict(hz: float, is_slow: bool) -> None:
     """A recording of which every window is slow is unscored; both look at the windows."""

@@ -384,6 +384,23 @@ def test_rate_other_than_the_profiles_is_a_fault() -> None:
     assert (bench.state()["rate_hz"], bench.state()["faults"]) == (50.0, ["rate_mismatch"])
 
 
+def test_batches_stamped_too_fast_are_named_whatever_the_profile_says() -> None:
+    """Ten samples of 0.2 s in the first half of it: their mean rate is right, and half of each window is made up."""
+    bench = Bench()
+    k = np.arange(500)
+    t_ns = T0_NS + (k // 10 * 200 + k % 10 * 10) * 1_000_000
+    rng = np.random.default_rng(7)
+    acc, gyr = rng.normal([0.0, 0.0, 9.8], 0.1, (500, 3)), rng.normal(0.0, 0.01, (500, 3))
+    for i in range(0, 500, 10):
+        rows = slice(i, i + 10)
+        bench.deliver("wearables/w1/imu", JSON.encode(SampleBlock("w1", t_ns[rows], acc[rows], gyr[rows])))
+        bench.run(0.2)
+    assert bench.state()["rate_hz"] == pytest.approx(50.0, rel=0.1)
+    assert "rate_mismatch" in bench.state()["faults"]
+    assert bench.state()["state"] == "waiting"
+    assert bench.service.counters().windows == 0
+
+
 def test_too_slow_a_stream_is_a_fault_and_never_normal() -> None:
     """20 Hz where a model of 50 Hz needs 22.5: windows are made, and nothing below the threshold is called normal."""
     bench = Bench()
