@@ -340,7 +340,9 @@ class MqttLink:
         self._n_short = self._n_short + 1 if is_short else 0
         if self._n_short == SHORT_CONNECTIONS_UNTIL_HINT:  # brokers before MQTT 5, and mosquitto 2.0, give no reason
             log.error(
-                "accepted and dropped again and again: does another client use the id %r?", self._options.client_id
+                "accepted and dropped again and again: does another client use the id %r? Or does the broker "
+                "take user names for ids? Then set mqtt.is_only_instance: false",
+                self._options.client_id,
             )
         if reason.value == SESSION_TAKEN_OVER:
             self._takeovers.append(now_s)

@@ -154,7 +154,8 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
     with shipped_broker(etc, tmp_path, with_certificates=with_certificates) as broker:
         port = broker.port
         inputs = [{"pattern": "wearables/{device}/imu", "resends": False}]
-        sections: dict[str, Any] = {"mqtt": {"tls": tls}, "events": events, "output": output, "inputs": inputs}
+        mqtt = {"tls": tls, "is_only_instance": False}
+        sections: dict[str, Any] = {"mqtt": mqtt, "events": events, "output": output, "inputs": inputs}
         sections["home_assistant"] = {"enabled": True}
         if with_certificates:
             (tmp_path / "command.key").write_text(KEY + "\n")
@@ -208,6 +209,60 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
             assert all(service.may(f"stream_occ/w1/{name}") for name in own)
         for user in people.values():
             user.__exit__()
+
+
+def connect_as(etc: Path, port: int, user: str, client_id: str, *, with_certificate: bool) -> paho.Client:
+    """A connection of a user that claims a client id, and the session that is kept for it."""
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
+    context = ssl.create_default_context(cafile=str(etc / "certs" / "ca.pem"))
+    if with_certificate:
+        context.load_cert_chain(etc / "certs" / f"{user}.pem", etc / "certs" / f"{user}.key")
+    else:
+        client.username_pw_set(user, password(user))
+    client.tls_set_context(context)
+    accepted = threading.Event()
+    client.on_connect = lambda *_: accepted.set()
+    client.connect("127.0.0.1", port, clean_start=True)
+    client.loop_start()
+    assert accepted.wait(10)
+    return client
+
+
+@pytest.mark.parametrize("with_certificates", [False, True])
+def test_nobody_takes_over_what_waits_for_the_service_by_claiming_its_client_id(
+    etc: Path, tmp_path: Path, model_file: Path, monkeypatch: pytest.MonkeyPatch, with_certificates: bool
+) -> None:
+    """The service is killed, messages wait for it, and a device's user connects with its id, afresh: they come."""
+    tls: dict[str, Any] = {"enabled": True, "ca_file": str(etc / "certs" / "ca.pem")}
+    if with_certificates:
+        tls |= {"cert_file": str(etc / "certs" / "detector.pem"), "key_file": str(etc / "certs" / "detector.key")}
+    else:
+        monkeypatch.setenv("STREAM_OCC__MQTT__USERNAME", "detector")
+        monkeypatch.setenv("STREAM_OCC__MQTT__PASSWORD", password("detector"))
+    t0_ns, state = time.time_ns() - 10 * 10**9, "stream_occ/w1/state"
+    with shipped_broker(etc, tmp_path, with_certificates=with_certificates) as broker:
+        mqtt = {"tls": tls, "is_only_instance": False}
+        with (
+            Detector(tmp_path, broker.port, model_file, mqtt=mqtt) as detector,
+            User(etc, broker.port, "ward", with_certificate=with_certificates) as ward,
+        ):
+            with User(etc, broker.port, "w1", with_certificate=with_certificates) as device:
+                device.write("wearables/w1/imu", payload(walking("w1", 50, t0_ns=t0_ns)))
+                ward.hears(state)
+                assert detector.process is not None
+                detector.process.kill()
+                detector.process.wait()
+                assert detector.process.stdout is not None
+                detector.process.stdout.close()
+                for first in range(50, 300, 50):
+                    device.write("wearables/w1/imu", payload(walking("w1", 50, t0_ns=t0_ns, first=first)))
+            claimed = "detect-under-test"
+            thief = connect_as(etc, broker.port, "w1", claimed, with_certificate=with_certificates)
+            thief.disconnect()
+            thief.loop_stop()
+            detector.start()
+            wait_until(lambda: json.loads(ward.heard[state])["counters"]["samples"] == 300, "what waited")
+            assert detector.stop() == 0
 
 
 def test_access_list_has_a_line_for_every_message_of_the_service() -> None:
