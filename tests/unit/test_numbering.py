@@ -138,21 +138,21 @@ def test_hole_is_counted_and_a_fault_for_a_while() -> None:
 
 @pytest.mark.parametrize("boot", ["a", None])
 def test_windows_over_a_message_that_never_came_are_marked_and_not_normal_where_that_is_known(boot: str | None) -> None:
-    """Message 10 of 5 samples is lost, 120 ms: of windows of 20 samples, one every 5, 35 to 50 on bridge it, and the
-    one from 55 on begins with its end. Without numbers they are scored."""
+    """Message 14 of 4 samples is lost, 100 ms: of windows of 20 samples, one every 5, 40 to 55 on bridge it, and the
+    one from 60 on begins with its end. Without numbers they are scored."""
     bench = Bench(inputs=[INPUT], output={"publish_score": True})
-    for seq in range(40):
-        if seq != 10:
-            send(bench, seq, boot, n=5)
+    for seq in range(50):
+        if seq != 14:
+            send(bench, seq, boot, n=4)
         bench.run(0.1)
     bench.run(60.0)
     counters = bench.state()["counters"]
-    assert (counters["interpolated"], counters["bridged"], counters["windows"]) == (5, 4, 37)
+    assert (counters["interpolated"], counters["bridged"], counters["windows"]) == (4, 4, 37)
     n_lost = 0 if boot is None else 1
     assert (counters.get("missing", 0), counters.get("unscorable", 0)) == (n_lost, 5 * n_lost)
     scores = [(score["t_ns"], score["bridged"]) for score in bench.link.of("stream_occ/w1/score")]
-    starts = [start for start in range(0, 181, 5) if boot is None or not 35 <= start <= 55]
-    assert scores == [(T0_NS + (start + 19) * 20_000_000, 35 <= start <= 50) for start in starts]
+    starts = [start for start in range(0, 181, 5) if boot is None or not 40 <= start <= 60]
+    assert scores == [(T0_NS + (start + 19) * 20_000_000, 40 <= start <= 55) for start in starts]
 
 
 ORDERS = {  # what comes; missing, late samples, duplicate ones where stragglers are waited for, and where not
