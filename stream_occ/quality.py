@@ -49,6 +49,10 @@ _RAIL_FLOOR = np.array([RAIL_ACC_MS2] * 3 + [RAIL_GYR_RADS] * 3)
 MOVING_STD_MS2 = 0.5
 MOVING_TURN_RADS = 0.2
 
+# No window of 3 or 5 s of the seven data sets here turns faster than 7.2 rad/s (root mean square), and walking in
+# degrees/s is beyond 40.
+SPIN_RADS = 20.0
+
 # What |a| at rest would be under the usual mistakes, in m/s2 as decoded.
 _MISTAKES: tuple[tuple[str, float], ...] = (
     ("acc_unit_g_as_ms2", 1.0),
@@ -239,6 +243,13 @@ def is_moving(signals: FloatArray, *, rate_hz: float) -> BoolArray:
     return moving
 
 
+def is_spinning(signals: FloatArray) -> BoolArray:
+    """Which of the windows (n, 6, m) turn faster, root mean square, than anybody does for so long."""
+    gyr = signals[:, 3:]
+    spinning: BoolArray = np.einsum("nij,nij->n", gyr, gyr) > SPIN_RADS**2 * signals.shape[2]
+    return spinning
+
+
 def is_noisy(signals: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Which windows (n, 6, m) have noise in place of motion: in NOISE_SHARE of them, their beginning or end among it;
     and which for NOISE_PIECES at their beginning or end. None where m is too short to tell.
@@ -296,9 +307,9 @@ class QualityState:
 class Signs:
     """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
     whether it moves at its end, whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
-    whether it is noise, whether it holds a saturated sample, or bridges a loss or has too few samples; vote:
-    1 against the axes, -1 in favour of them; is_jump: gravity turns by less than is_turned asks (`attitude.Agreement`);
-    is_odd: anything else that no working sensor shows."""
+    whether it is noise, whether it holds a saturated sample, or bridges a loss or has too few samples, whether it turns
+    as nobody does; vote: 1 against the axes, -1 in favour of them; is_jump: gravity turns by less than is_turned asks
+    (`attitude.Agreement`); is_odd: anything else that no working sensor shows."""
 
     held: int = 0
     is_moving: bool = False
@@ -307,6 +318,7 @@ class Signs:
     is_noisy: bool = False
     is_saturated: bool = False
     is_lossy: bool = False
+    is_spinning: bool = False
     vote: int = 0
     is_jump: bool = False
     is_odd: bool = False
@@ -343,6 +355,8 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
         faults.append("noisy")
     if signs.is_saturated:
         faults.append("saturated")
+    if signs.is_spinning:
+        faults.append("gyr_scale")
     counts = {**state.counts, **{name: state.counts.get(name, 0) + 1 for name in faults}}
     return QualityState(stuck, n_turned, n_jumped, n_askew, is_askew, n_noisy, tuple(faults), counts)
 

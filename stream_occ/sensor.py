@@ -17,6 +17,7 @@ from stream_occ.quality import (
     Signs,
     is_moving,
     is_noisy,
+    is_spinning,
     motion_fault,
     norm_mean_std,
     rest_fault,
@@ -67,11 +68,15 @@ def _signs_of(batch: WindowBatch, found: Motion, mean_ms2: FloatArray) -> list[S
     held = np.zeros(len(batch), dtype=np.int64) if batch.held is None else batch.held & HELD_BITS
     noisy, in_part = is_noisy(signals)
     saturated, lossy = batch.saturated, batch.lossy | batch.slow
-    axes = agreement(signals, mean_ms2, rate_hz=batch.rate_hz)
-    turned, votes = axes.is_turned & ~saturated, np.where(saturated | batch.bridged, 0, axes.votes)
-    jump = axes.is_jump & ~saturated
+    axes, spinning = agreement(signals, mean_ms2, rate_hz=batch.rate_hz), is_spinning(signals)
+    untold = saturated | spinning  # of its axes
+    turned, votes, jump = (
+        axes.is_turned & ~untold,
+        np.where(untold | batch.bridged, 0, axes.votes),
+        axes.is_jump & ~untold,
+    )
     odd = axes.is_odd | in_part | (held & STALLED != 0)
-    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | saturated | lossy | jump | odd | (votes != 0))
+    rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | untold | lossy | jump | odd | (votes != 0))
     moving = is_moving(signals[rows], rate_hz=batch.rate_hz).tolist()
     for i, moves in zip(rows.tolist(), moving, strict=True):
         signs[i] = Signs(
@@ -82,6 +87,7 @@ def _signs_of(batch: WindowBatch, found: Motion, mean_ms2: FloatArray) -> list[S
             is_noisy=bool(noisy[i]),
             is_saturated=bool(saturated[i]),
             is_lossy=bool(lossy[i]),
+            is_spinning=bool(spinning[i]),
             vote=int(votes[i]),
             is_jump=bool(jump[i]),
             is_odd=bool(odd[i]),

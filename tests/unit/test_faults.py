@@ -68,6 +68,7 @@ EXPECTED: tuple[tuple[str, str, str, Cost], ...] = (
     ("unit:101.97", "STD", "acc_unit_mg_as_ms2", "windows"),
     ("unit:0.6", "STD", "acc_scale", "windows"),
     ("gravity", "STD", "gravity_missing", "windows"),
+    ("gyr-unit", "WAL", "gyr_scale", "windows"),
     ("nan", "WAL", "not_finite", "windows"),
     ("skew", "WAL 300", "clock_skew", "nothing"),
     ("skew:-60", "WAL 300", "clock_skew", "nothing"),

@@ -17,6 +17,7 @@ from stream_occ.quality import (
     held_signals,
     is_moving,
     is_noisy,
+    is_spinning,
     mean_std,
     push_rail,
     rest_fault,
@@ -282,3 +283,11 @@ def test_noise_counts_once_it_lasts():
         state = watch(state, signs)
         told.append("noisy" in state.faults)
     assert told == [False] * (59 + 30 + 59) + [True] * (2 + 29) + [False] * 2
+
+
+@pytest.mark.parametrize(("rads", "spins"), [(7.2, False), (19.9, False), (20.1, True), (40.0, True)])
+def test_only_what_turns_as_nobody_does_spins(rads: float, spins: bool) -> None:
+    """Root mean square over the window, of all three axes: a swing of amplitude rads * 2 ** 0.5 has rads."""
+    signals = np.zeros((2, 6, 250))
+    signals[1, 4] = rads * 2**0.5 * np.sin(2 * np.pi * 2.0 * np.arange(250) / 50.0)
+    assert is_spinning(signals).tolist() == [False, spins]

@@ -63,10 +63,10 @@ def test_window_after_a_jump_is_not_normal_either():
 
 @pytest.mark.parametrize(
     "signs",
-    [Signs(is_noisy=True), Signs(is_lossy=True), Signs(is_saturated=True), Signs(is_odd=True)],
+    [Signs(is_noisy=True), Signs(is_lossy=True), Signs(is_saturated=True), Signs(is_odd=True), Signs(is_spinning=True)],
 )
 def test_window_in_which_something_shows_is_not_normal(signs):
-    """Noise before it is named, a hole of what could not be believed, a saturated sample, what no working sensor shows;
-    the next window is."""
+    """Noise before it is named, a hole of what could not be believed, a saturated sample, what no working sensor shows,
+    a turning that nobody has; the next window is."""
     _, told = watched([(signs, G, math.nan), (CLEAN, G, math.nan)])
     assert [normal for _, normal in told] == [False, True]
