@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
@@ -269,10 +270,10 @@ def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, m
     port = free_port()
     folder = tmp_path / "broker"
     folder.mkdir()
-    with Broker.start(folder, extra="allow_anonymous false") as broker:
+    with Broker.start(folder, extra="allow_anonymous false") as broker, contextlib.ExitStack() as stack:
         detector = Detector(tmp_path, broker.port, model_file, http={"enabled": True, "port": port})
+        stack.callback(detector.__exit__)
         detector.start(is_ready=False)
-        wait_until(lambda: "refused us: Not authorized" in detector.log.read_text(), "the reason")
 
         def get(path: str) -> tuple[int, str]:
             request = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
@@ -282,6 +283,13 @@ def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, m
             request.close()
             return found
 
+        def is_told() -> bool:
+            with contextlib.suppress(ConnectionRefusedError):
+                return "reason" in get("/ready")[1]
+            return False
+
+        wait_until(is_told, "the reason")
+        assert "refused us: Not authorized" in detector.log.read_text()
         code, body = get("/ready")
         told = {"ready": False, "connected": False, "reason": "the broker refused us: Not authorized"}
         assert (code, json.loads(body).items() >= told.items()) == (503, True), body
@@ -293,7 +301,6 @@ def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, m
         assert 'stream_occ_connects_refused_total{reason="Not authorized"}' in get("/metrics")[1]
         detector.stop()
         assert json.loads(detector.summary.read_text())["connects_refused"]["Not authorized"] > 0
-        detector.__exit__()
 
 
 def test_ask_14_a_message_that_the_broker_forbids_is_not_taken_for_sent(tmp_path: Path) -> None:
