@@ -15,6 +15,7 @@ CLOCK_STEPS = 10
 CLOCK_STEPS_FOR_DRIFT = 4
 CLOCK_OFFSET_S = (10.0, 5.0)  # a fault from the first on, until it is below the second
 CLOCK_DRIFT_PPM = (1000.0, 500.0)  # crystals are within 100, a phone's uncorrected clock within 30 (2.4 s a day)
+CLOCK_WILD_PPM = 10_000.0  # a window of 5 s is longer or shorter by 50 ms: its motion is as much slower or faster
 EPOCH_TOLERANCE = 0.02  # a year, by what a clock may be off besides
 
 
@@ -66,11 +67,17 @@ class ClockState:
             return None
         return min((_pace(self.lows[0], self.lows[-1]), median(map(_pace, self.lows, self.lows[1:]))), key=abs)
 
+    @property
+    def is_wild(self) -> bool:
+        """True while it drifts by so much that windows are longer or shorter than they say."""
+        ppm = self.drift_ppm if "clock_drift" in self.faults else None
+        return ppm is not None and abs(ppm) > CLOCK_WILD_PPM
+
 
 def push_clock(state: ClockState, newest_t_ns: int, now_ns: int, *, is_own: bool = False) -> ClockState:
     """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC); is_own: nobody sets the clock.
 
-    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. Neither touches a window. A
+    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. A
     minute in which stamps come faster or slower than life, by more than a tenth, tells of neither: that is a backlog
     which is worked off, or another rate than is declared.
     """

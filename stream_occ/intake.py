@@ -53,7 +53,8 @@ class DeviceRecord:
     is_alert_retained: the broker holds it; waveform: number of the change, and the signals of its window; doubled:
     samples and duplicates at the last look at their share; looked: the state that was looked at last, rate_hz and
     is_odd: what it says; faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not
-    the profile's; join: what a device with a stream for each sensor has still to send.
+    the profile's; lost_s: when samples were last known to be missing; join: what a device with a stream for each
+    sensor has still to send.
     """
 
     profile: DeviceProfile
@@ -72,6 +73,7 @@ class DeviceRecord:
     faults: frozenset[str] = frozenset()
     raised: Counter[str] = field(default_factory=Counter)
     rate_off_s: float | None = None
+    lost_s: float = -math.inf
     n_decided: int = 0
     decided_s: float | None = None
     unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -179,7 +181,7 @@ class Intake:
         if not is_taken:
             return lost
         if reason is not None:
-            lost += [] if reason in HOLDS_NONE else self._loss(device_id, record)
+            lost += [] if reason in HOLDS_NONE else self._loss(device_id, record, now_s)
             return lost + self._refuse(reason, message, record, now_s, detail, device_id=device_id)
         record.profile = entry.profile
         has_partial = self._count_partial(record, blocks, now_s)
@@ -203,7 +205,7 @@ class Intake:
                 record = self.devices[device_id]
                 record.refused["queue_full"] += n if topic else 0
                 record.fault_seen_s["queue_full"] = now_s
-                blocks += self._loss(device_id, record)
+                blocks += self._loss(device_id, record, now_s)
         return blocks
 
     def is_stamped_here(self, topic: str) -> bool:
@@ -289,7 +291,7 @@ class Intake:
         self.numbered.add(device_id)
         numbering = record.numbering
         verdict, n_missing = numbering.take(block.number, now_s, resends=resends)
-        lost = self._loss(device_id, record) if n_missing else []
+        lost = self._loss(device_id, record, now_s) if n_missing else []
         found_ns = None
         if self._reorder_s and not resends:
             n_missing, found_ns = numbering.settle(block.t_ns, block.number, n_missing, now_s, self._reorder_s)
@@ -304,8 +306,9 @@ class Intake:
             record.fault_seen_s["missing"] = now_s
         return verdict == "taken", lost, found_ns
 
-    def _loss(self, device_id: str, record: DeviceRecord) -> list[SampleBlock]:
+    def _loss(self, device_id: str, record: DeviceRecord, now_s: float) -> list[SampleBlock]:
         """Word that samples are missing; where sensors come apart it waits for the samples that are joined next."""
+        record.lost_s = now_s
         if record.join is None:
             return [SampleBlock.loss(device_id)]
         record.join = self.held[device_id] = replace(record.join, is_after_loss=True)

@@ -198,8 +198,8 @@ class Pipeline:
         Blocks of one device must come in the order in which they arrived. A device's decisions are ordered by time; the
         windows of all devices are scored as one batch, but for those of streams that ended too early for a whole one.
         `now_ns` (UTC) ends countdowns of devices that send no more, and tells what came too late to be acted on; no
-        decision depends on it. Nothing ends by the clock for a while after the first step, after a pause, and while
-        is_behind: more samples wait.
+        decision depends on it but where that shows a clock that is wild. Nothing ends by the clock for a while
+        after the first step, after a pause, and while is_behind: more samples wait.
 
         Where a stream breaks off, by a gap or in silence, its last window's length is looked at once more, or all there
         is of a shorter one: a device that dies in the fall sends the impact and no whole hop after it. Such a window
@@ -337,10 +337,10 @@ class Pipeline:
     ) -> tuple[DeviceState, list[Decision], list[Alert]]:
         """One device's windows, each with its score and what made it, in order, through its event engine.
 
-        No verdict where features are not finite, and no normal one where a fault of the sensor holds or shows:
-        such a window neither clears an alert nor pushes flagged ones out of the last n. One above the threshold stays
-        flagged. A verdict says in what its window is odd. One that ends a segment tells nothing of the sensor beyond
-        itself.
+        No verdict where features are not finite, and no normal one where a fault of the sensor holds or shows, or
+        nobody wears the device, or its clock is wild: such a window neither clears an alert nor pushes flagged ones
+        out of the last n. One above the threshold stays flagged. A verdict says in what its window is odd. One that
+        ends a segment tells nothing of the sensor beyond itself.
         """
         model, events, last, sensor = self.model, device.events, device.last, device.sensor
         n_overlapping = -(-self.shape.n_samples // self.shape.n_hop)
@@ -351,6 +351,7 @@ class Pipeline:
             after, may_be_normal = watch_sensor(
                 sensor, look.signs, look.mean_ms2, look.rest_ms2, n_overlapping=n_overlapping
             )
+            may_be_normal = may_be_normal and not (events.is_not_worn or device.clock.is_wild)
             if score > model.threshold or (may_be_normal and not np.isnan(score)):
                 label: Label = "outlier" if score > model.threshold else "normal"
                 end_ns, is_bridged = seen.t_end_ns, look.is_bridged

@@ -22,6 +22,7 @@ _CHUNK = 256
 
 N_SIGNALS = 6
 SIGNAL_BITS = (1 << N_SIGNALS) - 1
+ACC_BITS, GYR_BITS = 0b000111, 0b111000
 STALLED = 1 << 2 * N_SIGNALS  # a signal in it has stalled
 HELD_BITS = STALLED | STALLED - 1  # of `WindowBatch.held`: signals held in a window, and to its end, and STALLED
 HOLD_S = 1.0  # a signal is held once it has kept one value for so long; 0.4 s is the longest in MobiFall, at 2 g
@@ -233,10 +234,20 @@ def _low(rail: tuple[float, float]) -> RailState:
     return RailState(_NO_HOLD, _NOT_HIGH, rail)
 
 
-def is_moving(signals: FloatArray, *, rate_hz: float) -> BoolArray:
-    """Which of the windows (n, 6, m) move in their last HOLD_S; one with a NaN does not."""
+def constant_signals(signals: FloatArray) -> IntArray:
+    """Which signals keep one value throughout each of the windows (n, 6, m) while it moves: bits as in `held_signals`.
+
+    Not those that are exactly 0, as there.
+    """
+    is_constant = (signals == signals[:, :, :1]).all(axis=2) & (signals[:, :, 0] != 0)
+    bits: IntArray = (is_constant << np.arange(N_SIGNALS)).sum(axis=1)
+    return np.where(is_moving(signals), bits, 0)
+
+
+def is_moving(signals: FloatArray) -> BoolArray:
+    """Which of the pieces (n, 6, m) of windows move; one with a NaN does not."""
     moving = np.empty(len(signals), dtype=np.bool_)
-    for i, window in enumerate(signals[:, :, -round(HOLD_S * rate_hz) :]):  # asked of few windows
+    for i, window in enumerate(signals):  # asked of few windows
         acc, gyr = window[:3], window[3:] - window[3:].mean(axis=-1, keepdims=True)
         spread, turn = np.sqrt((acc**2).sum(axis=0)).std(), np.sqrt((gyr**2).sum(axis=0).mean())
         moving[i] = spread > MOVING_STD_MS2 or turn > MOVING_TURN_RADS
@@ -305,14 +316,16 @@ class QualityState:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What one window shows: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`),
-    whether it moves at its end, whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
-    whether it is noise, whether it holds a saturated sample, or bridges a loss or has too few samples, whether it turns
-    as nobody does; vote: 1 against the axes, -1 in favour of them; is_jump: gravity turns by less than is_turned asks
-    (`attitude.Agreement`); is_odd: anything else that no working sensor shows."""
+    """What one window shows: signals held in it, and six bits higher those held to its end (bits as in
+    `WindowBatch`), whether it moves at its end, signals that are constant throughout while it moves
+    (`constant_signals`), whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
+    whether it is noise, whether it holds a saturated sample, or bridges a loss or has too few samples, whether it
+    turns as nobody does; vote: 1 against the axes, -1 in favour of them; is_jump: gravity turns by less than
+    is_turned asks (`attitude.Agreement`); is_odd: anything else that no working sensor shows."""
 
     held: int = 0
     is_moving: bool = False
+    constant: int = 0
     is_stuck: bool = False
     is_turned: bool = False
     is_noisy: bool = False
@@ -330,15 +343,18 @@ CLEAN = Signs()
 def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> QualityState:
     """The state after one more window, whose faults are those that touch this window.
 
-    A signal that is held to the end of a window that moves there is stuck (`acc_stuck`, `gyr_stuck`), and stays so
-    until a window comes in which it is not held. `stuck`: no signal changes. `axis_change`: gravity turned without the
-    gyroscope, and neither is stuck; of n_overlapping windows from that one on each may still have it inside. It holds
-    as well once windows enough have voted against the axes, three times as heavily as any in favour, until those have
-    outvoted them. `noisy`: NOISY_WINDOWS windows of noise, of which each other one takes two back, until none is left.
+    A signal that is held to the end of a window that moves there, or throughout one that moves anywhere, is stuck
+    (`acc_stuck`, `gyr_stuck`), and stays so until a window comes in which it is not held. `stuck`: no signal
+    changes. `axis_change`: gravity turned without the gyroscope, and neither is stuck; of n_overlapping windows
+    from that one on each may still have it inside. It holds as well once windows enough have voted against the
+    axes, three times as heavily as any in favour, until those have outvoted them. `noisy`: NOISY_WINDOWS windows of
+    noise, of which each other one takes two back, until none is left.
     """
     if signs is CLEAN and not (state.faults or state.n_noisy or state.n_jumped):
         return state
-    stuck = signs.held & SIGNAL_BITS & (state.stuck | (signs.held >> N_SIGNALS if signs.is_moving else 0))
+    stuck = (
+        signs.held & SIGNAL_BITS & (state.stuck | signs.constant | (signs.held >> N_SIGNALS if signs.is_moving else 0))
+    )
     n_turned = max(0, state.n_turned - 1)
     if signs.is_turned and not signs.held:
         n_turned = n_overlapping
@@ -361,5 +377,4 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
     return QualityState(stuck, n_turned, n_jumped, n_askew, is_askew, n_noisy, tuple(faults), counts)
 
 
-_ACC_BITS, _GYR_BITS = 0b000111, 0b111000
-_SENSOR_BITS = (("acc_stuck", _ACC_BITS), ("gyr_stuck", _GYR_BITS))
+_SENSOR_BITS = (("acc_stuck", ACC_BITS), ("gyr_stuck", GYR_BITS))

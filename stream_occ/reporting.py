@@ -239,6 +239,7 @@ class Reporter:
             record.rate_off_s = None
         elif state.resampler.segment_s >= RATE_KNOWN_S:
             is_off = self._is_rate_off(record.profile.nominal_rate_hz, rate_hz, state.resampler)
+            is_off = is_off and data_s - record.lost_s >= RATE_OFF_S  # holes of which the cause is known are no rate
             record.rate_off_s = (data_s if record.rate_off_s is None else record.rate_off_s) if is_off else None
         if record.rate_off_s is not None and data_s - record.rate_off_s >= RATE_OFF_S:
             faults.add("rate_mismatch")
@@ -255,7 +256,7 @@ class Reporter:
             faults.add("not_worn")
         if not record.is_online:
             faults.add("no_data")
-        elif not is_scored and now_s - record.since_s > self._scored_within_s:
+        elif not is_scored and now_s - record.since_s > self._scored_within_s and "not_worn" not in faults:
             faults.add("not_scored")
         if "stuck" in faults - record.faults and self._is_near_impact(state, now_ns):
             faults.remove("stuck")  # after an impact stillness is a sign of a fall, and no excuse

@@ -10,11 +10,14 @@ import numpy as np
 from stream_occ.attitude import agreement
 from stream_occ.motion import Motion
 from stream_occ.quality import (
+    ACC_BITS,
     CLEAN,
     HELD_BITS,
+    HOLD_S,
     STALLED,
     QualityState,
     Signs,
+    constant_signals,
     is_moving,
     is_noisy,
     is_spinning,
@@ -70,18 +73,21 @@ def _signs_of(batch: WindowBatch, found: Motion, mean_ms2: FloatArray) -> list[S
     saturated, lossy = batch.saturated, batch.lossy | batch.slow
     axes, spinning = agreement(signals, mean_ms2, rate_hz=batch.rate_hz), is_spinning(signals)
     untold = saturated | spinning  # of its axes
-    turned, votes, jump = (
-        axes.is_turned & ~untold,
+    turned, votes, jump = (  # where samples are missing the gyroscope's turn is not known: it may have been a fall's
+        axes.is_turned & ~(untold | batch.lossy),
         np.where(untold | batch.bridged, 0, axes.votes),
         axes.is_jump & ~untold,
     )
     odd = axes.is_odd | in_part | (held & STALLED != 0)
     rows = np.flatnonzero((held != 0) | found.is_stuck | turned | noisy | untold | lossy | jump | odd | (votes != 0))
-    moving = is_moving(signals[rows], rate_hz=batch.rate_hz).tolist()
+    moving = is_moving(signals[rows, :, -round(HOLD_S * batch.rate_hz) :]).tolist()
+    constant = np.zeros(len(batch), dtype=np.int64)
+    constant[held != 0] = constant_signals(signals[held != 0])
     for i, moves in zip(rows.tolist(), moving, strict=True):
         signs[i] = Signs(
             held=int(held[i]),
             is_moving=moves,
+            constant=int(constant[i]),
             is_stuck=bool(found.is_stuck[i]),
             is_turned=bool(turned[i]),
             is_noisy=bool(noisy[i]),
@@ -106,10 +112,18 @@ def watch_sensor(
     if not quality.faults:  # what is stuck has no gravity to be measured
         is_at_rest = not np.isnan(rest_ms2)
         fault = rest_fault(rest_ms2) if is_at_rest else motion_fault(mean_ms2)
-        rest, is_odd = _watch_rest(rest, fault) if is_at_rest else _watch_motion(rest, fault), fault is not None
+        is_odd = fault is not None
+        if not _lacks_an_axis(signs):
+            rest = _watch_rest(rest, fault) if is_at_rest else _watch_motion(rest, fault)
     if quality is not state.quality or rest is not state.rest:
         state = SensorState(rest, quality)
     return state, not (state.faults or is_odd or signs.is_noisy or signs.is_lossy or signs.is_odd or quality.n_jumped)
+
+
+def _lacks_an_axis(signs: Signs) -> bool:
+    """True where some axes of the accelerometer keep a value while another changes: |a| may be anything, and names
+    nothing. A coarse sensor at rest holds all of them."""
+    return bool(signs.held & STALLED) and 0 < (signs.held & ACC_BITS).bit_count() < 3
 
 
 def _watch_rest(state: RestState, fault: str | None) -> RestState:
