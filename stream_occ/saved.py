@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import asdict, dataclass, fields, replace
 
 from pydantic import TypeAdapter, ValidationError
@@ -41,6 +42,18 @@ class SavedDevice:
             n_unscorable=0,
             n_bridged=0,
         )
+
+
+def sealed(state: bytes, *beside: object) -> bytes:
+    """The state's bytes, and a check sum of them and of what stands beside them: SQLite has none of its own."""
+    return state + zlib.crc32(repr(beside).encode(), zlib.crc32(state)).to_bytes(4, "little")
+
+
+def unsealed(content: bytes, *beside: object) -> bytes:
+    """The state's bytes; ValueError where not all is as it was sealed."""
+    if sealed(content[:-4], *beside) != content:
+        raise ValueError("its check sum does not fit")
+    return content[:-4]
 
 
 def alert_json(alert: Alert) -> str:

@@ -2,7 +2,8 @@
 
 ::
 
-    devices    device_id, model_id, format_version, saved_ns, state (checkpoint of this device alone),
+    devices    device_id, model_id, format_version, saved_ns, state (checkpoint of this device alone,
+               and a CRC-32 of the row),
                open_alert (JSON of its last told change while it is open, else NULL)
     alerts     alert_id, seq, device_id, t_ns (device's clock), told_ns (ours), state, content (JSON of the change)
     waveforms  alert_id, seq, device_id, t0_ns, rate_hz, signals (float32 little-endian, n rows of acc x, y, z in m/s2
@@ -34,8 +35,8 @@ from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
 from stream_occ.errors import DataError
 from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState, PipelineState
-from stream_occ.samples import NS_PER_S, Alert
-from stream_occ.saved import SavedDevice, alert_json, alert_of
+from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert
+from stream_occ.saved import SavedDevice, alert_json, alert_of, sealed, unsealed
 from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, check_kind, copy_to, damaged, identities, locked
 from stream_occ.waveform import Waveform
 
@@ -123,22 +124,31 @@ class Store:
             raise
 
     def devices(self) -> dict[str, SavedDevice]:
-        """All saved devices by id; raises DataError where a state of our version does not decode."""
+        """All saved devices by id; of one that is damaged only its open alert, where its last told change says so."""
         rows = self._db.execute("SELECT device_id, model_id, saved_ns, format_version, state, open_alert FROM devices")
         found: dict[str, SavedDevice] = {}
-        for device_id, model_id, saved_ns, version, blob, open_alert in rows:
-            is_ours = version == FORMAT_VERSION
+        for device_id, model_id, saved_ns, version, content, open_alert in rows:
+            state, beside = None, (device_id, model_id, saved_ns, open_alert)
             try:
-                state = load_state(blob).devices[device_id] if is_ours else None
+                if version == FORMAT_VERSION:
+                    state = load_state(unsealed(content, *beside)).devices[device_id]
                 alert = None if open_alert is None else alert_of(open_alert)
             except (DataError, KeyError, ValueError, TypeError, AttributeError) as error:
-                if not is_ours:
-                    told = {"device": device_id}
-                    log.error("%s: the open alert of %s cannot be read: %s", self.path, device_id, error, extra=told)
-                    continue
-                raise damaged(self.path, f"{error}: device {device_id}") from error
+                state, alert, saved_ns = None, *self._last_told(device_id, saved_ns)
+                goes = "it has no open alert" if alert is None else f"its alert goes on as told, {alert.state}"
+                problem = "%s: what is kept of %s is damaged: %s. It starts afresh; %s"
+                log.error(problem, self.path, device_id, error, goes, extra={"device": device_id})
             found[device_id] = SavedDevice(model_id, saved_ns, state, alert)
         return found
+
+    def _last_told(self, device_id: str, saved_ns: int) -> tuple[Alert | None, int]:
+        """The open alert that the history knows of, and when it was told."""
+        by_time = "SELECT content, told_ns FROM alerts WHERE device_id = ? ORDER BY id DESC LIMIT 1"
+        for content, told_ns in self._db.execute(by_time, (device_id,)).fetchall():
+            with suppress(ValueError):
+                alert = alert_of(content)
+                return (alert if alert.state in OPEN_ALERT_STATES else None), told_ns
+        return None, saved_ns
 
     def save(
         self,
@@ -156,10 +166,7 @@ class Store:
         settled: who has a change that waits; None: it waits no more. seen: digests of messages that the states hold;
         numbers: of the last ones, of devices that number them.
         """
-        states = [
-            (name, model_id, FORMAT_VERSION, now_ns, dump_state(PipelineState({name: state})), _json_or_none(alert))
-            for name, (state, alert) in devices.items()
-        ]
+        states = [_row(name, state, alert, model_id, now_ns) for name, (state, alert) in devices.items()]
         changes = [
             (a.alert_id, a.seq, a.device_id, a.t_ns, each.told_ns, a.state, alert_json(a))
             for each in told
@@ -388,5 +395,8 @@ def _columns_wanted() -> set[tuple[str, str]]:
         return _columns(db)
 
 
-def _json_or_none(alert: Alert | None) -> str | None:
-    return None if alert is None else alert_json(alert)
+def _row(device_id: str, state: DeviceState, alert: Alert | None, model_id: str, now_ns: int) -> tuple[object, ...]:
+    """Of table devices."""
+    open_alert = None if alert is None else alert_json(alert)
+    content = sealed(dump_state(PipelineState({device_id: state})), device_id, model_id, now_ns, open_alert)
+    return device_id, model_id, FORMAT_VERSION, now_ns, content, open_alert

@@ -18,6 +18,7 @@ import pytest
 from stream_occ.errors import DataError, ServiceError
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert, Decision
+from stream_occ.saved import SavedDevice
 from stream_occ.store import APPLICATION_ID, SCHEMA_VERSION, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
 
@@ -298,13 +299,6 @@ def torn(path: Path) -> None:
     path.write_bytes(data)
 
 
-def undecodable(path: Path) -> None:
-    store = Store(path)
-    store.save({"w1": (DeviceState(), None)}, [], model_id="m1", now_ns=10)
-    store._db.execute("UPDATE devices SET state = 'x'")
-    store.close()
-
-
 def without_table(path: Path) -> None:
     Store(path).close()
     db = sqlite3.connect(path, isolation_level=None)
@@ -337,7 +331,6 @@ def read(path: Path) -> None:
         (foreign, "another program's"),
         (future, f"version {SCHEMA_VERSION + 1}"),
         (torn, "malformed|Tree|Page"),
-        (undecodable, "device w1"),
         (without_table, "must be an undamaged state file; got one without column device_id of table devices"),
         (without_column, "one without column told_ns of table alerts"),
     ],
@@ -383,16 +376,45 @@ def odd(**values: object) -> str:
 def test_open_alert_of_another_version_that_cannot_be_read_is_named(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An upgrade must not keep the service from starting; in a file of our own version it is damage."""
+    """Neither an upgrade nor damage keeps the service from starting."""
     store = Store(tmp_path / "state.db")
     store.save({"w1": (DeviceState(), ALERT), "w2": (DeviceState(), None)}, [], model_id="m1", now_ns=10)
-    store._db.execute("UPDATE devices SET open_alert = ? WHERE device_id = 'w1'", (content,))
-    with pytest.raises(DataError, match="device w1"):
-        store.devices()
-    store._db.execute("UPDATE devices SET format_version = 1")
-    assert list(store.devices()) == ["w2"]
-    assert "the open alert of w1 cannot be read" in caplog.text
+    store._db.execute("UPDATE devices SET format_version = 1, open_alert = ? WHERE device_id = 'w1'", (content,))
+    assert store.devices()["w1"] == SavedDevice("m1", 10, None, None)
+    assert "what is kept of w1 is damaged" in caplog.text
     store.close()
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("column", ["state", "open_alert", "model_id", "saved_ns"])
+def test_damage_of_any_bit_costs_that_device_alone(
+    tmp_path: Path, column: str, is_open: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line; its open alert goes on as the history tells it, and when; another device is untouched."""
+    change = replace(ALERT, state="alarm" if is_open else "resolved")
+    state = DeviceState(n_windows=3, last=Decision("w1", 9, 1.25, 3.0, "normal", "m1"))
+    devices = {"w1": (state, change if is_open else None), "w2": (state, None)}
+    with closing(Store(tmp_path / "state.db")) as store:
+        store.save(devices, [Told(change, 12)], model_id="m1", now_ns=14)
+        [[content]] = store._db.execute(f"SELECT {column} FROM devices WHERE device_id = 'w1'")
+        rng = np.random.default_rng(3)
+        for _ in range(40):
+            if isinstance(content, bytes):
+                damaged = bytearray(content)
+                damaged[rng.integers(len(damaged))] ^= 1 << rng.integers(8)
+                spoilt: object = bytes(damaged)
+            elif isinstance(content, int):
+                spoilt = content ^ int(1 << rng.integers(60))
+            else:
+                at = int(rng.integers(len(content or "x")))
+                spoilt = "x" if content is None else content[:at] + chr(ord(content[at]) ^ 1) + content[at + 1 :]
+            store._db.execute(f"UPDATE devices SET {column} = ? WHERE device_id = 'w1'", (spoilt,))
+            caplog.clear()
+            found = store.devices()
+            assert (found["w1"].state, found["w1"].open_alert) == (None, change if is_open else None)
+            assert found["w1"].saved_ns == 12
+            assert found["w2"].state is not None
+            assert ["w1" in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_mark_of_the_file_is_where_it_is_documented(tmp_path: Path) -> None:
