@@ -38,6 +38,7 @@ from stream_occ.topics import Topics, is_device_id
 log = logging.getLogger("stream_occ.commands")
 
 MAX_COMMAND_BYTES = 4096
+LINE_S = 10.0  # by whom an act is, is in its event
 PRESSED = frozenset({b"", b"PRESS"})  # what a button of a home automation sends
 
 
@@ -81,6 +82,7 @@ class CommandDesk:
         self._max_age_ns = round(max_age_s * NS_PER_S)
         self._key = key
         self._seen = seen
+        self._said_s: dict[tuple[str, str], float] = {}  # acts of which a line was written of late
         self._taken: dict[bytes, int] = {}  # signatures and their `t`, in ns, of all that could be taken again
 
     def take(self, message: Received, now_ns: int) -> tuple[str, Command] | None:
@@ -129,6 +131,13 @@ class CommandDesk:
             self._intake.refuse_command(reason, message.topic, device_id, detail)
             return None
         return device_id, receipt
+
+    def say(self, device_id: str, kind: str, now_s: float) -> None:
+        """A line of an act; of one that is sent again and again one each LINE_S, the others for debug."""
+        self._said_s = {act: said_s for act, said_s in self._said_s.items() if now_s - said_s < LINE_S}
+        level = logging.DEBUG if (device_id, kind) in self._said_s else logging.INFO
+        self._said_s.setdefault((device_id, kind), now_s)
+        log.log(level, "%s of %s", kind, device_id, extra={"device": device_id})
 
     def _opened(self, message: Received) -> tuple[str, bytes, bytes]:
         """Reason of a refusal, what was sent or signed, and its signature, empty where none is asked for."""

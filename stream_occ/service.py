@@ -279,7 +279,7 @@ class Service:
         if refusal is not None:
             self.intake.refuse_command(refusal, topic, device_id)
             return []
-        log.info("%s of %s", command.kind, device_id, extra={"device": device_id})  # by whom is in its event
+        self._desk.say(device_id, command.kind, self._clock.monotonic_s())
         self._acted.add(device_id)
         return alerts
 

@@ -20,6 +20,7 @@ DEVICE_FIELD = "{device}"
 
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Level = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+FileLevel = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]  # the state file has its name
 Levels = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}(/[A-Za-z0-9._-]{1,64}){0,7}$")]
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
 
@@ -65,8 +66,8 @@ class MqttConfig(Section):
     connect_timeout_s: Seconds = 10.0
     reconnect_min_s: Seconds = 0.5
     reconnect_max_s: Seconds = 30.0
-    prefix: Level = "stream_occ"
-    instance: Level = "edge"
+    prefix: FileLevel = "stream_occ"
+    instance: FileLevel = "edge"
     is_only_instance: bool = True
     outgoing_messages: int = Field(default=10_000, ge=100, le=60_000)  # below the 65,535 packet ids
 

@@ -129,6 +129,11 @@ def test_every_line_of_edge_yaml_says_unit_or_choice_and_default() -> None:
             "ward.yaml:1: must have inputs outside of its own topics, stream_occ/; got these keys. "
             "Change the pattern or mqtt.prefix.",
         ),
+        (
+            'mqtt:\n  instance: ".."\n' + INPUTS,
+            "ward.yaml:2: mqtt.instance: must match pattern '^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$'; got '..'. "
+            "Correct the value.",
+        ),
         ("mqtt: {}\n", "ward.yaml:1: inputs: must be given; got nothing. Add the key."),
         (
             INPUTS + "stream:\n  gap_s: .nan\n",

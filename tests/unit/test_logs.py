@@ -117,6 +117,22 @@ def _logging_as_it_was() -> Iterator[None]:
     root.setLevel(before[1])
 
 
+def test_acts_that_are_sent_again_and_again_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """One line each ten seconds of a device and a kind of act; another kind has its own."""
+    bench = Bench()
+    bench.send(100)
+    bench.run()
+    with caplog.at_level(logging.INFO):
+        for _ in range(30):
+            for _ in range(20):
+                bench.command("mute", b'{"minutes": 5}')
+            bench.run(0.5)
+        bench.command("unmute")
+        bench.run()
+    lines = [record.getMessage() for record in caplog.records if " of w1" in record.getMessage()]
+    assert lines == ["mute of w1", "mute of w1", "unmute of w1"]
+
+
 @pytest.mark.usefixtures("_logging_as_it_was")
 def test_json_lines_have_device_alert_reason_and_state_apart(caplog: pytest.LogCaptureFixture) -> None:
     """A collector finds all lines of one alert without taking texts apart."""
