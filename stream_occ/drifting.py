@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from stream_occ.config import Config
+from stream_occ.device_record import DeviceRecord
 from stream_occ.drift import DriftPolicy, DriftWatch
-from stream_occ.intake import DeviceRecord
 from stream_occ.samples import Decision
 
 log = logging.getLogger("stream_occ.drifting")

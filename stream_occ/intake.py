@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from stream_occ.clock import epoch_mistake
-from stream_occ.codecs import Codec, load_codec
-from stream_occ.config import DEVICE_FIELD, Config, InputConfig
-from stream_occ.drift import DriftWatch
+from stream_occ.config import Config
+from stream_occ.device_record import DeviceRecord
 from stream_occ.errors import PayloadError
 from stream_occ.inbox import Received
+from stream_occ.inputs import Input, as_declared, at_arrival
 from stream_occ.joining import JoinSettings, JoinState, join
-from stream_occ.numbering import Number, Numbering, is_boot, is_seq
+from stream_occ.numbering import Number, is_boot, is_seq
 from stream_occ.samples import NS_PER_S, Alert, DeviceProfile, SampleBlock, SensorBlock
 from stream_occ.sharding import Shard
 from stream_occ.topics import Topics, is_device_id
-from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.intake")
 
@@ -42,72 +40,6 @@ HOLDS_NONE: dict[str, str] = {
     "retained": "what it says is of another time: it was sent before we listened",
 }
 _REMEDY = "Set the device's clock, or stamps: arrival in its profile"
-AT_RANGE = 0.995  # of the full scale: a two's complement ends one step below it, and a reading is scaled
-
-
-@dataclass(slots=True)
-class DeviceRecord:
-    """What the service notes of a device beside the pipeline's state. Times ending in _s are monotonic.
-
-    open_alert: as last told, with what its score came from; told_s: when a change of an alert was, open or closed;
-    is_alert_retained: the broker holds it; waveform: number of the change, and the signals of its window; doubled:
-    samples and duplicates at the last look at their share; looked: the state that was looked at last, rate_hz and
-    is_odd: what it says; faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not
-    the profile's; lost_s: when samples were last known to be missing; join: what a device with a stream for each
-    sensor has still to send.
-    """
-
-    profile: DeviceProfile
-    since_s: float
-    heard_s: float
-    data_s: float | None = None
-    data_ns: int | None = None
-    is_online: bool = False
-    refused: Counter[str] = field(default_factory=Counter)
-    fault_seen_s: dict[str, float] = field(default_factory=dict)
-    odd_samples: dict[str, int] = field(default_factory=dict)
-    doubled: tuple[int, int] = (0, 0)
-    looked: object = None
-    rate_hz: float | None = None
-    is_odd: bool = False
-    faults: frozenset[str] = frozenset()
-    raised: Counter[str] = field(default_factory=Counter)
-    rate_off_s: float | None = None
-    lost_s: float = -math.inf
-    n_decided: int = 0
-    decided_s: float | None = None
-    unsent: list[tuple[str, bytes, bool]] = field(default_factory=list)
-    open_alert: Alert | None = None
-    told_s: float = -math.inf
-    is_alert_retained: bool = False
-    is_alert_refused: bool = False  # by the broker: to be told again
-    waveform: tuple[int, Waveform] | None = None
-    drift: DriftWatch | None = None
-    join: JoinState | None = None
-    numbering: Numbering = field(default_factory=Numbering)
-    shown: tuple[object, ...] | None = None
-    state_due_s: float = 0.0
-
-    def is_told(self, now_s: float) -> bool:
-        """True where the device must keep its place: an alert of it is open, or a change of one is on its way out."""
-        return self.open_alert is not None or self.told_s == now_s
-
-
-@dataclass(frozen=True, slots=True)
-class _Input:
-    pattern: re.Pattern[str]
-    codec: Codec
-    profile: DeviceProfile
-    resends: bool
-
-    @classmethod
-    def of(cls, config: InputConfig) -> _Input:
-        levels = [_LEVELS.get(level) or re.escape(level) for level in config.pattern.split("/")]
-        pattern = "/".join(levels).replace("/(?:.*)", "(?:/.*)?")  # a/# matches a as well
-        return cls(re.compile(pattern, re.DOTALL), load_codec(config.codec), config.device_profile, config.resends)
-
-
-_LEVELS = {DEVICE_FIELD: "(?P<device>[^/]*)", "+": "[^/]*", "#": "(?:.*)"}
 
 
 class Intake:
@@ -123,7 +55,7 @@ class Intake:
         self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it
         self.is_refused = False  # the last message
         self._full_until_s = -math.inf
-        self._inputs = [_Input.of(entry) for entry in config.inputs]
+        self._inputs = [Input.of(entry) for entry in config.inputs]
         self._stamps_some = any(entry.profile.stamps == "arrival" for entry in self._inputs)
         self._topics = topics
         self._limits = config.limits
@@ -188,7 +120,7 @@ class Intake:
         samples = self._join(record, blocks, now_s)
         if samples:
             record.data_s, record.data_ns = now_s, now_ns
-            samples = [_as_declared(block, entry.profile) for block in samples]
+            samples = [as_declared(block, entry.profile) for block in samples]
             if has_partial:  # of which rows records were left out is not known, the last among them
                 samples[0] = replace(samples[0], lost_rows=np.arange(len(samples[0]) + 1))
             if found_ns is not None:
@@ -262,7 +194,7 @@ class Intake:
             if not self.devices[device_id].is_told(now_s):
                 self._forget(device_id)
 
-    def _find(self, topic: str) -> tuple[str, _Input] | None:
+    def _find(self, topic: str) -> tuple[str, Input] | None:
         for entry in self._inputs:
             match = entry.pattern.fullmatch(topic)
             if match is not None:
@@ -350,14 +282,14 @@ class Intake:
                 return "stamp_out_of_range", f"a stamp is {off_s:+.0f} s off the wall clock. {_REMEDY}"
         return None, ""
 
-    def _known(self, device_id: str, entry: _Input, now_s: float) -> DeviceRecord | None:
+    def _known(self, device_id: str, entry: Input, now_s: float) -> DeviceRecord | None:
         """The device's record, made where there is room; None at the limit."""
         record = self.devices.get(device_id)
         if record is None and len(self.devices) < self._limits.max_devices:
             record = self._register(device_id, entry, now_s)
         return record
 
-    def _register(self, device_id: str, entry: _Input, now_s: float) -> DeviceRecord:
+    def _register(self, device_id: str, entry: Input, now_s: float) -> DeviceRecord:
         record = DeviceRecord(entry.profile, since_s=now_s, heard_s=now_s)
         self.devices[device_id] = record
         n, n_max = len(self.devices), self._limits.max_devices
@@ -430,36 +362,3 @@ def _place(error: Exception) -> str:
     """Kind of an error and where it was raised: its text may quote the message."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
-
-
-def _as_declared(block: SampleBlock, profile: DeviceProfile) -> SampleBlock:
-    """The block with what the profile declares: where its values are cut off, and whose clock its stamps are of."""
-    acc_ms2, gyr_rads, has_own_clock = profile.acc_range_ms2, profile.gyr_range_rads, profile.clock == "own"
-    if acc_ms2 is None and gyr_rads is None and not has_own_clock:
-        return block
-    full_scale = AT_RANGE * (acc_ms2 or np.inf), AT_RANGE * (gyr_rads or np.inf)
-    return replace(block, full_scale=full_scale, has_own_clock=has_own_clock)
-
-
-def at_arrival(blocks: Sequence[SampleBlock | SensorBlock], arrived_ns: int) -> list[SampleBlock | SensorBlock]:
-    """The blocks with stamps moved, all by as much, so that the last sample of all is at `arrived_ns`."""
-    last_ns = max((int(block.t_ns.max()) for block in blocks), default=0)
-    return [replace(block, t_ns=block.t_ns + (arrived_ns - last_ns)) for block in blocks]
-
-
-MatchDevice = Callable[[str], str | None]
-
-
-def device_matcher(entry: InputConfig) -> MatchDevice:
-    """A function that gives the device of a topic, None where the pattern does not match or the id is not valid.
-
-    >>> device_matcher(InputConfig(pattern="a/{device}/#"))("a/w1/x/y")
-    'w1'
-    """
-    pattern = _Input.of(entry).pattern
-
-    def match(topic: str) -> str | None:
-        found = pattern.fullmatch(topic)
-        return found["device"] if found is not None and is_device_id(found["device"]) else None
-
-    return match

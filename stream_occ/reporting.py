@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from stream_occ.alarm_rate import budget_of, raised_lately, too_many
 from stream_occ.config import Config
+from stream_occ.device_record import DeviceRecord
 from stream_occ.events import is_near_impact
 from stream_occ.inbox import Link, Outcome
-from stream_occ.intake import DeviceRecord
 from stream_occ.messages import (
     OFFLINE,
     ONLINE,

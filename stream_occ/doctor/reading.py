@@ -11,7 +11,7 @@ import numpy as np
 from stream_occ.codecs import Codec, codec_names, load_codec
 from stream_occ.doctor.signals import GAP_S
 from stream_occ.errors import PayloadError
-from stream_occ.intake import at_arrival
+from stream_occ.inputs import at_arrival
 from stream_occ.joining import JoinSettings, JoinState, join
 from stream_occ.samples import DeviceProfile, IntArray, SampleBlock, Sensor, SensorBlock
 
