@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,7 @@ CONSUMERS: dict[str, Callable[[int], None]] = {
 }
 
 
-def until_told(wait_s: float = COMMIT_S) -> Any:
+def until_told(wait_s: float = COMMIT_S) -> Iterator[None]:
     """Turns of wait_s until a line comes on standard input."""
     is_told = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), is_told.set()), daemon=True).start()

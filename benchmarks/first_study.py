@@ -33,7 +33,6 @@ from stream_occ.training.config import load_training_config
 FRONT_END = FrontEnd("khan31r-nofilter", 50.0, 5.0, 0.5)
 GRAVITY_MS2 = 9.80665
 BANDS_HZ = (0.3, 1.5, 3.5, 8.0, 25.0)
-LAGS_S = (0.3, 2.0)
 REJECT_SHARE = 0.05
 KNN = BASELINES["knn5"]
 STUDIES = {"22 features (no max)": slice(1, 23), "23 features": slice(0, 23), "log peak added": slice(0, 24)}

@@ -77,9 +77,9 @@ class ClockState:
 def push_clock(state: ClockState, newest_t_ns: int, now_ns: int, *, is_own: bool = False) -> ClockState:
     """The state after a message whose newest stamp is newest_t_ns came at now_ns (UTC); is_own: nobody sets the clock.
 
-    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. A
-    minute in which stamps come faster or slower than life, by more than a tenth, tells of neither: that is a backlog
-    which is worked off, or another rate than is declared.
+    `clock_skew`: the clock was as far off for a whole minute; `clock_drift`: it runs away. A minute in which stamps
+    come faster or slower than life, by more than a tenth, tells of neither: that is a backlog which is worked off, or
+    another rate than is declared.
     """
     lag_ns = now_ns - newest_t_ns
     if not is_own and state.own_lag_ns is not None:

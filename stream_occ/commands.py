@@ -38,7 +38,7 @@ from stream_occ.topics import Topics, is_device_id
 log = logging.getLogger("stream_occ.commands")
 
 MAX_COMMAND_BYTES = 4096
-LINE_S = 10.0  # by whom an act is, is in its event
+LINE_S = 10.0  # between two lines of one kind of act of a device: each act, and whose it is, is in its event
 PRESSED = frozenset({b"", b"PRESS"})  # what a button of a home automation sends
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger("stream_occ.deliveries")
 # stands still until then: so many wait and none comes.
 STALLED_MESSAGES = 16
 NUMBERED_SAVE_S = 1.0  # a device that sends again what it is not told of must be told soon
-MANY, PRESSING = 0.5, 0.75  # of what comes without our word
+MANY, PRESSING = 0.5, 0.75  # of what comes without our word: then a save is made at once, or of all that waits
 ROOM = 0.75  # of what comes without our word: what of it waits while nothing can be saved
 # While nothing can be saved, so long a silence is the broker's, that sends no more; where devices leave longer holes
 # between their messages, twice the longest, and holes beyond LONGEST_HOLE_S are no rhythm.
@@ -56,8 +56,8 @@ class Deliveries:
         self._max_unacknowledged = self._window = max_unacknowledged
         self._tokens: list[Token] = []
         self._digest = b""  # of the message that `fresh` gave last
-        self._n_before = 0  # tokens that were before those
-        self._first: dict[str, int] = {}  # of devices that are not saved: the number of the token since which
+        self._n_before = 0  # tokens before those of `_tokens`: let go, or of an earlier connection
+        self._first: dict[str, int] = {}  # of an unsaved device: number of the first token that no save of it covers
         self._is_stalled = False
         self._heard_s = self._stalled_s = 0.0
         self._hole_s = 0.0

@@ -17,10 +17,10 @@ from stream_occ.waveform import Waveform
 class DeviceRecord:
     """Times ending in _s are monotonic.
 
-    open_alert: as last told, with what its score came from; told_s: when a change of an alert was, open or closed;
+    open_alert: as last told, with what its score came from; told_s: when an alert last changed, open or closed;
     is_alert_retained: the broker holds it; waveform: number of the change, and the signals of its window; doubled:
-    samples and duplicates at the last look at their share; looked: the state that was looked at last, rate_hz and
-    is_odd: what it says; faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not
+    samples and duplicates at the last look at their share; looked: the state that was looked at last, of which rate_hz
+    and is_odd are; faults: as last told, and raised: how often each was; rate_off_s: since when the rate is not
     the profile's; lost_s: when samples were last known to be missing; join: what a device with a stream for each
     sensor has still to send.
     """

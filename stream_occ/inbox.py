@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-MAX_LOST_TOPICS = 1000  # that are told apart of messages for which there was no room
+MAX_LOST_TOPICS = 1000  # told apart in a note of messages for which there was no room
 MAX_UNACKNOWLEDGED = 65_535  # a receive maximum has 16 bits
 MAX_TOPIC_BYTES = 1024  # MQTT allows 64 times as many, and a queue of such topics would be a gigabyte
 
@@ -30,8 +30,8 @@ class Received:
     """A message as it came. arrived_s is on the monotonic clock.
 
     n_bytes is the size as sent: larger than len(payload) where the payload was thrown away for its size. token: where
-    the message is to be acknowledged by us; is_again: the broker says that it delivers it again. lost: this is none,
-    and says how many messages of which topics the queue had no room for here; of "": of topics that nobody knows.
+    the message is to be acknowledged by us; is_again: the broker says that it delivers it again. lost: not a message
+    but a note, of how many by topic the queue had no room for at this place; "": of topics beyond MAX_LOST_TOPICS.
     """
 
     topic: str

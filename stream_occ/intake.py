@@ -30,15 +30,10 @@ from stream_occ.topics import Topics, is_device_id
 log = logging.getLogger("stream_occ.intake")
 
 PROBATION_S = 10.0  # of silence: then a device of which no window was ever scored may lose its place
-FULL_FOR_S = (
-    1.0  # a table without an idle device is not searched again so soon: a flood must not cost a search a message
-)
-# Messages that are refused for these reasons hold no samples; any other may, and then those are missing.
-HOLDS_NONE: dict[str, str] = {
-    "empty": "nothing is in it",
-    "no_samples": "it says so itself, or is of another kind: a battery's level, a status",
-    "retained": "what it says is of another time: it was sent before we listened",
-}
+# A table without an idle device is not searched again so soon: a flood must not cost a search a message.
+FULL_FOR_S = 1.0
+# Messages that are refused for these reasons hold no samples of now; any other may, and then those are missing.
+HOLDS_NONE = frozenset({"empty", "no_samples", "retained"})
 _REMEDY = "Set the device's clock, or stamps: arrival in its profile"
 
 
@@ -49,7 +44,7 @@ class Intake:
         self.devices: dict[str, DeviceRecord] = {}
         self.refused: Counter[str] = Counter()
         self.n_messages = 0
-        self.n_data = 0  # of them: on topics of ours, of devices that are not others'
+        self.n_data = 0  # of them, on an input's topic, from devices that are not excluded by limits.allowed_devices
         self.forgotten: list[str] = []
         self.numbered: set[str] = set()  # devices that number their messages
         self.held: dict[str, JoinState] = {}  # of devices whose `join` changed; emptied by whoever keeps it

@@ -125,7 +125,10 @@ class Keeper:
             self._saved.pop(device_id, None)
 
     def is_due(self, now_s: float, *, within_s: float = math.inf) -> bool:
-        """True where `save` has something to do: what is noted, or devices whose turn it is; within_s: of them all."""
+        """True where `save` has something to do: what is noted, or devices whose turn it is.
+
+        within_s: so long after a message at the latest, where that is less than the interval.
+        """
         is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten or self._settled)
         within_s, n_waiting = min(within_s, self._interval_s), len(self._touched) + self._n_quiet
         pace_s = self._piece_s + within_s * PIECE / max(PIECE, n_waiting)

@@ -91,8 +91,12 @@ class Numbering:
     def settle(
         self, t_ns: IntArray, number: Number, n_before: int, now_s: float, reorder_s: float
     ) -> tuple[int, int | None]:
-        """After `take` of a message with stamps t_ns, before which n_before others of a device that does not send again
-        have not come: how many are missing for good, and the stamp of the earlier sample before which now none is."""
+        """How many messages are now missing for good, and the stamp of a later one that came before this, where this
+        was the last to be missing between: None, it was not.
+
+        After `take`, and of a device that does not send again. t_ns: the message's stamps; n_before: messages right
+        before it that have not come; one that does not within reorder_s is missing.
+        """
         low_ns, high_ns = int(t_ns.min()), int(t_ns.max())
         is_in_time = self.newest_ns is None or low_ns > self.newest_ns - round(reorder_s * NS_PER_S)
         self.newest_ns = high_ns if self.newest_ns is None else max(self.newest_ns, high_ns)

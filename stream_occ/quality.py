@@ -348,7 +348,7 @@ def watch(state: QualityState, signs: Signs, *, n_overlapping: int = 1) -> Quali
     changes. `axis_change`: gravity turned without the gyroscope, and neither is stuck; of n_overlapping windows
     from that one on each may still have it inside. It holds as well once windows enough have voted against the
     axes, three times as heavily as any in favour, until those have outvoted them. `noisy`: NOISY_WINDOWS windows of
-    noise, of which each other one takes two back, until none is left.
+    noise, of which each other one takes two back, until none is left. `saturated`, `gyr_scale`: of this window alone.
     """
     if signs is CLEAN and not (state.faults or state.n_noisy or state.n_jumped):
         return state

@@ -17,9 +17,8 @@ N_REACHED = 3  # samples of a recording: one or two may be a glitch, as in `qual
 # Scales are off by 3 % (MPU-6050 data sheet), 2 g is 19.6 in a profile, and recordings that were cut off end at their
 # full scale: so much of what was reached is as good as all of it.
 ENOUGH = 0.95
-MUCH_LESS = (
-    0.45  # of the full scale: sensors are set to it in steps of 2, one less may be meant; with room for rounding
-)
+# Of the full scale: sensors are set to it in steps of 2, and one step less may be meant; with room for rounding.
+MUCH_LESS = 0.45
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ class ResamplerState:
     released; late*: the last ones, which are late or begin another clock; seen: `_marks` of the last SEEN_SAMPLES,
     without doubles; rail: of what was released; saturated_t_ns, lossy_t_ns: its samples that are saturated, and those
     right after a loss that was bridged, that may touch a grid sample to come; lost_t_ns: the earliest stamps that the
-    samples right after losses may have, where those are still to come; is_after_loss: the next one of
-    all follows one."""
+    samples right after losses may have, where those are still to come; is_after_loss: the next
+    sample that comes follows one."""
 
     max_t_ns: int | None = None
     late_t_ns: IntArray = field(default_factory=lambda: _NO_T)

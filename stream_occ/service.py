@@ -320,13 +320,14 @@ class Service:
         numbers, is_whole = self._deliveries.numbers(now_s), self._deliveries.are_pressing
         within_s = NUMBERED_SAVE_S if numbers else math.inf
         if is_last or is_whole or self._deliveries.are_many or self._keeper.is_due(now_s, within_s=within_s):
-            devices = {
+            known = {
                 name: (state, record.open_alert)
                 for name, record in self.intake.devices.items()
                 if (state := self._state.devices.get(name)) is not None
             }
-            how = {"is_whole": is_whole, "is_last": is_last}
-            if self._keeper.save(devices, now_s=now_s, now_ns=now_ns, seen=self._seen, numbers=numbers, **how):
+            if self._keeper.save(
+                known, now_s=now_s, now_ns=now_ns, is_whole=is_whole, is_last=is_last, seen=self._seen, numbers=numbers
+            ):
                 unsaved = self._keeper.unsaved
                 self._deliveries.acknowledge(unsaved)
                 self._deliveries.tell({name: n for name, n in numbers.items() if name not in unsaved}, now_s)

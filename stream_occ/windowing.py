@@ -155,8 +155,11 @@ class WindowShape:
         return slow
 
     def are_holes(self, n_came: IntArray, first: IntArray) -> BoolArray | None:
-        """Which of the windows, as in `are_slow`, have more than MOST_OF_HOLES beyond two steps from the sample before,
-        however many samples came: what there is of them is bunched, and what it shows may be made up."""
+        """Which of the windows, as in `are_slow`, are holes for more than MOST_OF_HOLES of their grid samples.
+
+        In a hole no sample came for HOLE_STEPS. However many came in all, they are bunched, and what lies between may
+        be made up.
+        """
         is_hole, n_most = n_came[HOLE_STEPS:] == n_came[:-HOLE_STEPS], MOST_OF_HOLES * self.n_samples
         if self.min_stream_hz <= 0.0 or np.count_nonzero(is_hole) <= n_most:
             return None
@@ -306,8 +309,8 @@ def iter_windows(
     """All windows of a whole recording in order, some at a time, by the very steps that a stream goes through.
 
     closing: those before a gap that end a segment off the hop, too, as the service looks at them once the stream goes
-    on; a batch of such a one may be of a shorter window. At the recording's end none is made but of a last segment
-    that has no other: somebody pressed stop, and no device fell silent, but nobody would have looked at it at all.
+    on; such a window may be shorter than the others. The recording's end is no break (somebody pressed stop): it makes
+    such a window only of a segment that has no other, which nobody would look at otherwise.
     """
     _, chunks = resample(ResamplerState(), block, rate_hz=shape.rate_hz, settings=settings or StreamSettings())
     state = CutterState()

@@ -34,8 +34,8 @@ class Trial:
     overlaps_fall (n,); shown: what else the engine sees of the n windows; fall_ns (start, end) of the fall (annotated,
     else twice the instant of the largest |a|), None for a normal recording; duration_s from first to last sample.
     n = 0: the recording is too short, `unscored`.
-    Windows that end a segment off the hop, or are all of it, are the pipeline's alone: none is trained on, or counts as
-    an item, but of a recording that has no others.
+    Windows that end a segment off the hop, or are all of it, are the pipeline's alone: none is trained on, and none
+    counts as an item unless its recording has no others.
     activity as the data set codes it: kind of activity or of fall. is_slow: sampled too slowly for the feature set, and
     unscored for it.
     """

@@ -42,7 +42,7 @@ class FeatureSet(Protocol):
 
     @property
     def min_window_s(self) -> float | None:
-        """The shortest window of which a stream that ends before a whole one may be judged; None: of none."""
+        """The shortest window by which a stream may be judged that ends before a whole one; None: it may not."""
 
     def extract(self, windows: WindowsLike) -> FloatArray:
         """Features (n, len(NAMES)) of windows as given: filtering is the stream's work, done before they are cut."""

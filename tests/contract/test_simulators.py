@@ -17,7 +17,6 @@ from simulators.synthetic import Wearer, activity_names
 from stream_occ.samples import NS_PER_S
 
 G = 9.80665
-EDGE_S = 0.3
 
 
 @pytest.mark.parametrize("activity", activity_names())
