@@ -314,7 +314,7 @@ def test_kill_or_loss_of_the_link_between_two_saves_loses_and_doubles_nothing(
         assert (counters.late, counters.duplicate, counters.clock_reset, counters.gap) == (0, 0, 0, 0)
         assert device.n_windows == max(0, (12 * n_sent[name] - 20) // 5 + 1)
     assert {token.mid for token in bench.link.acknowledged} >= set(unacknowledged)
-    assert len(bench.service.counters().refused) <= 1
+    assert set(bench.service.counters().refused) <= {"delivered_again"}
 
 
 def test_device_whose_samples_make_the_pipeline_fail_holds_no_other_up(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -377,13 +378,10 @@ def test_every_device_id_gives_a_topic_that_home_assistant_takes(device: str) ->
 
 
 def test_no_two_devices_share_a_topic() -> None:
-    """All ids of up to four of a - . _ d, 780 of them."""
-    names = [""]
-    for _ in range(4):
-        names += [name + character for name in names for character in "a-._d"]
-    distinct = set(names)
-    topics = {Topics(discovery_prefix="homeassistant").discovery(name) for name in distinct}
-    assert len(topics) == len(distinct) == 781
+    """All ids of one to four of a - . _ d: 5 + 25 + 125 + 625."""
+    names = ["".join(characters) for n in range(1, 5) for characters in product("a-._d", repeat=n)]
+    topics = {Topics(discovery_prefix="homeassistant").discovery(name) for name in names}
+    assert len(topics) == len(names) == 780
 
 
 def test_each_share_of_the_devices_names_its_own_process() -> None:

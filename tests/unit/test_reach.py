@@ -6,6 +6,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -189,16 +190,8 @@ def test_trainer_notes_the_range_of_the_recordings_that_it_used(
 def test_adapted_model_keeps_the_range_of_the_general_one() -> None:
     """What the wearer's own device recorded, it can show; and what looked like a fall there was left out."""
     general = model_of()
-    data = train_data([recording("w", "walk", acc=lambda a: a * 3.0)])
+    data: Any = SimpleNamespace(digests=("a",), recordings=[recording("w", "walk", acc=lambda a: a * 3.0)])
     assert _metadata(general, data, {})["training"]["range"] == general.metadata["training"]["range"]
-
-
-def train_data(recordings: list[Recording]) -> Any:
-    class Data:
-        digests = ("a",)
-
-    Data.recordings = recordings  # type: ignore[attr-defined]
-    return Data()
 
 
 @pytest.mark.parametrize(
