@@ -164,8 +164,8 @@ class Keeper:
         told = {name: number for name, number in self._numbers.items() if name not in left}
         states = {name: devices[name] for name in sorted(names)}
         try:
-            self._store.look()
             if not (names or told or self._unsaved or self._forgotten or self._settled or self._n_failed):
+                self._store.look()  # as those below do by themselves
                 self._leave(left)
                 return True
             self._store.forget(self._forgotten - devices.keys())

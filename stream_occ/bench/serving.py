@@ -79,6 +79,7 @@ class Run:
         duration_s = self.until_s - self.since_s
         expected = self.load.n_devices * duration_s / 0.5
         n_windows = sum(self.since_s <= at_s < self.until_s for _, _, at_s in decided)
+        saves_s = [save_s for at_s, save_s in self.noted["saves"] if self.since_s <= at_s < self.until_s]
         return {
             "devices": self.load.n_devices,
             "rate_hz": RATE_HZ,
@@ -90,10 +91,7 @@ class Run:
             "sent_to_decision_ms": spread(waits_ms(self.sent, decided, self.since_s)),
             "cpu_share_of_one_core": round(self.cpu_s / duration_s, 3),
             "cpu_shares": self._shares(duration_s),
-            "longest_save_ms": round(
-                1000 * max((s for at_s, s in self.noted["saves"] if self.since_s <= at_s < self.until_s), default=0.0),
-                1,
-            ),
+            "longest_save_ms": round(1000 * max(saves_s, default=0.0), 1),
             "rss_mb": round(self.rss_mb, 1),
             "messages_sent": len(self.sent),
             "messages_received": self.counters["messages"],

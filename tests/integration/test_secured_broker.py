@@ -80,6 +80,18 @@ def shipped_broker(etc: Path, folder: Path, *, with_certificates: bool = False) 
         yield broker
 
 
+def client_of(etc: Path, user: str, client_id: str = "", *, with_certificate: bool) -> paho.Client:
+    """A client that will show the user's certificate, or say the password."""
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
+    context = ssl.create_default_context(cafile=str(etc / "certs" / "ca.pem"))
+    if with_certificate:
+        context.load_cert_chain(etc / "certs" / f"{user}.pem", etc / "certs" / f"{user}.key")
+    else:
+        client.username_pw_set(user, password(user))
+    client.tls_set_context(context)
+    return client
+
+
 class User:
     """Somebody with a password, or a certificate, who reads all that is let through and may try to write."""
 
@@ -87,13 +99,7 @@ class User:
         self.heard: dict[str, bytes] = {}
         self._answers: dict[int, str] = {}
         self._ready = threading.Event()
-        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
-        context = ssl.create_default_context(cafile=str(etc / "certs" / "ca.pem"))
-        if with_certificate:
-            context.load_cert_chain(etc / "certs" / f"{name}.pem", etc / "certs" / f"{name}.key")
-        else:
-            self._client.username_pw_set(name, password(name))
-        self._client.tls_set_context(context)
+        self._client = client_of(etc, name, with_certificate=with_certificate)
         self._client.on_connect = lambda c, *_: c.subscribe("#", 1)
         self._client.on_subscribe = lambda *_: self._ready.set()
         self._client.on_message = self._hear
@@ -213,13 +219,7 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
 
 def connect_as(etc: Path, port: int, user: str, client_id: str, *, with_certificate: bool) -> paho.Client:
     """A connection of a user that claims a client id, and the session that is kept for it."""
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
-    context = ssl.create_default_context(cafile=str(etc / "certs" / "ca.pem"))
-    if with_certificate:
-        context.load_cert_chain(etc / "certs" / f"{user}.pem", etc / "certs" / f"{user}.key")
-    else:
-        client.username_pw_set(user, password(user))
-    client.tls_set_context(context)
+    client = client_of(etc, user, client_id, with_certificate=with_certificate)
     accepted = threading.Event()
     client.on_connect = lambda *_: accepted.set()
     client.connect("127.0.0.1", port, clean_start=True)
