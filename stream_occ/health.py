@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from stream_occ import __version__
 from stream_occ.errors import ServiceError
+from stream_occ.messages import DEVICE_STATES
 from stream_occ.samples import OPEN_ALERT_STATES
 from stream_occ.vitals import BOUNDS_S, Distribution, Vitals
 
@@ -34,7 +35,6 @@ MAX_CONNECTIONS = 8  # more are closed at once
 READ_TIMEOUT_S = 2.0
 REQUEST_WITHIN_S = 5.0  # one that comes byte by byte is cut off then; the answer may take as long as a busy machine
 POLL_S = 0.2
-DEVICE_STATES = ("normal", "waiting", *sorted(OPEN_ALERT_STATES))
 
 
 @dataclass(frozen=True, slots=True)

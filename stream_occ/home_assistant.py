@@ -15,8 +15,8 @@ from typing import Any, get_args
 from stream_occ import __version__
 from stream_occ.config import Config
 from stream_occ.inbox import Link, Received
-from stream_occ.messages import OFFLINE, ONLINE
-from stream_occ.samples import OPEN_ALERT_STATES, AlertState
+from stream_occ.messages import DEVICE_STATES, OFFLINE, ONLINE
+from stream_occ.samples import AlertState
 from stream_occ.topics import Topics
 
 log = logging.getLogger("stream_occ.home_assistant")
@@ -27,7 +27,6 @@ MAX_MISSED = 1000  # devices forgotten while Home Assistant was away; beyond it 
 SETTLE_S = 10.0  # until it has made entities of a message: of one that is emptied sooner it would keep them
 UNSAFE = ("pending", "alarm", "acknowledged")  # as long as the alert is retained
 ALERT_STATES: tuple[str, ...] = get_args(AlertState)
-STATES = ("waiting", "normal", *(state for state in ALERT_STATES if state in OPEN_ALERT_STATES))
 
 # Jinja2, run by Home Assistant. 'None' is its word for unknown.
 _FALL = f"'None' if value_json.state == 'waiting' else 'ON' if value_json.state in {UNSAFE!r} else 'OFF'"
@@ -45,7 +44,12 @@ def _attributes(key: str) -> dict[str, str]:
 
 
 _SENSORS: dict[str, dict[str, Any]] = {
-    "state": {"name": "State", "device_class": "enum", "options": STATES, "value_template": _reads("value_json.state")},
+    "state": {
+        "name": "State",
+        "device_class": "enum",
+        "options": DEVICE_STATES,
+        "value_template": _reads("value_json.state"),
+    },
     "score": {
         "name": "Score",
         "state_class": "measurement",

@@ -16,10 +16,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from stream_occ.alert_types import CommandKind
 from stream_occ.joining import LOSSES
-from stream_occ.samples import Alert, AlertState, Decision
+from stream_occ.samples import OPEN_ALERT_STATES, Alert, AlertState, Decision
 from stream_occ.waveform import COLUMNS, Waveform
 
 ONLINE, OFFLINE = b"online", b"offline"
+StateName = Literal["waiting", "normal"] | AlertState
+DEVICE_STATES = ("waiting", "normal", *(state for state in get_args(AlertState) if state in OPEN_ALERT_STATES))
 
 SERVICE_REASONS: dict[str, str] = {
     "bad_device_id": "a device id that is not 1 to 64 of A-Z a-z 0-9 . _ -, or a reserved one",
@@ -80,9 +82,7 @@ class Message(BaseModel):
 class StateMessage(Message):
     """<prefix>/<device>/state, retained: how the device is and what was last seen of it."""
 
-    state: Literal["waiting", "normal"] | AlertState = Field(
-        description="waiting: no trusted window was scored of late"
-    )
+    state: StateName = Field(description="waiting: no trusted window was scored of late")
     score: Finite | None = Field(description="score of the last window, high = abnormal; null before the first")
     threshold: Finite = Field(description="a window whose score is above it is an outlier")
     rate_hz: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="measured sampling rate, Hz")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Set
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from stream_occ.alarm_rate import budget_of, raised_lately, too_many
 from stream_occ.config import Config
@@ -17,6 +17,7 @@ from stream_occ.messages import (
     ONLINE,
     CountersMessage,
     StateMessage,
+    StateName,
     alert_message,
     instant,
     score_message,
@@ -25,7 +26,7 @@ from stream_occ.messages import (
 from stream_occ.pipeline import DeviceState
 from stream_occ.reach import Reach
 from stream_occ.resampling import ResamplerState
-from stream_occ.samples import NS_PER_S, Alert, AlertState, Decision
+from stream_occ.samples import NS_PER_S, Alert, Decision
 from stream_occ.scoring import Model
 from stream_occ.topics import Topics
 from stream_occ.windowing import MOST_OF_HOLES
@@ -43,7 +44,6 @@ NO_VERDICT = frozenset(
 )  # with these a window below the threshold is not normal
 DOUBLED_OF, DOUBLED_SHARE = 200, 0.1  # of so many samples so large a share came twice: a link that is set up twice
 SILENCE = frozenset({"no_data", "not_scored"})
-StateName = Literal["waiting", "normal"] | AlertState
 REFUSED_S = 1.0  # while messages come and none is taken: then nobody knows how the wearer is
 EVERYDAY = frozenset({"duplicate", "interpolated", "bridged"})  # odd samples that are counted and are no fault
 
