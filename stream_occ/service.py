@@ -357,7 +357,9 @@ class Service:
         if devices:
             n_open = sum(record.open_alert is not None for record in self.intake.devices.values())
             log.info("%d devices known from before, %d with an open alert", len(devices), n_open)
-        return PipelineState(devices)
+        newest_ns = max((saved.saved_ns for saved in restored.values() if saved.state is not None), default=0)
+        behind_ns = max(0, newest_ns - self._clock.wall_ns())  # no clock was kept over a power cut, say
+        return PipelineState(devices).clock_set(-behind_ns) if behind_ns else PipelineState(devices)
 
     def _step(self, blocks: Sequence[SampleBlock], now_ns: int, now_s: float) -> tuple[list[Decision], list[Alert]]:
         """One step over all devices; where it fails, one for each alone, so that one costs the others nothing."""

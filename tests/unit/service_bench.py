@@ -65,14 +65,20 @@ class Bench:
     """
 
     def __init__(
-        self, model: Model | None = None, *, keeper: Keeper | None = None, at_s: float = 0.0, **sections: Any
+        self,
+        model: Model | None = None,
+        *,
+        keeper: Keeper | None = None,
+        at_s: float = 0.0,
+        ahead_s: float = 0.0,
+        **sections: Any,
     ) -> None:
         data = {"inputs": [{"pattern": "wearables/{device}/imu"}], "events": AT_ONCE, **sections}
         self.config = Config.model_validate_json(json.dumps(data), strict=True)
         self.link = FakeLink()
         self.inbox = Inbox(self.config.limits.queue_messages, self.config.limits.queue_bytes)
         self.now_s = at_s
-        self.ahead_s = 0.0  # by so much the wall clock is wrong
+        self.ahead_s = ahead_s  # by so much the wall clock is wrong
         clock = Clock(
             lambda: T0_NS + round((self.now_s + self.ahead_s) * NS_PER_S),
             lambda: self.now_s,

@@ -89,6 +89,21 @@ def test_countdown_that_ended_while_nobody_ran_is_an_alarm_soon(start: Starts) -
     assert second.state()["state"] == "alarm"
 
 
+@pytest.mark.parametrize("behind_s", [600.0, 10 * 365 * 86_400.0])
+@pytest.mark.parametrize("is_set_right", [False, True])
+def test_countdown_ends_though_our_clock_begins_behind_what_is_kept(
+    start: Starts, behind_s: float, is_set_right: bool
+) -> None:
+    """A machine without a battery for its clock: as soon as with a right one, set right after 3 s or not at all."""
+    fallen(start)
+    second = start(35.0, ahead_s=-behind_s)
+    second.wait(3.0)
+    if is_set_right:
+        second.ahead_s = 0.0
+    second.wait(30.0)
+    assert second.events() == [("alarm", 3)]
+
+
 def test_retained_alert_is_said_again_after_a_restart(start: Starts) -> None:
     """A broker that restarted too has lost it."""
     first = fallen(start)
