@@ -202,6 +202,7 @@ def test_damaged_state_file_ends_the_start_with_one_line_and_exit_code_2(
     assert detector.process.wait(20) == 2
     assert detector.process.stdout is not None
     detector.process.stdout.close()
-    [line] = detector.log.read_text().splitlines()
-    assert "state.db: must be an undamaged state file; got one that is not a database." in line
+    lines = detector.log.read_text().splitlines()
+    assert "state.db: must be an undamaged state file; got one that is not a database." in lines[-1]
+    assert not any("Traceback" in line or "ERROR" in line for line in lines)
     assert (tmp_path / "state.db").read_bytes() == b"somebody's letters" * 1000
