@@ -82,23 +82,7 @@ class Intake:
         record = self._known(device_id, entry, now_s)
         if record is None and now_s < self._full_until_s:
             return self._refuse("device_limit", message, None, now_s, device_id=device_id)
-        blocks: Sequence[SampleBlock | SensorBlock] = []
-        reason, detail = self._check(message), ""
-        if reason is None:
-            try:
-                blocks = entry.codec.decode(message.payload, device_id=device_id, profile=entry.profile)
-                if entry.profile.stamps == "arrival":
-                    blocks = at_arrival(blocks, now_ns - round((now_s - message.arrived_s) * NS_PER_S))
-                reason, detail = self._check_stamps(blocks, now_ns)
-                if any(block.device_id != device_id for block in blocks):
-                    reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
-                if not all(_has_sound_number(block) for block in blocks):
-                    reason, detail, blocks = "bad_field", "the codec made a number that is none", []
-            except PayloadError as error:
-                mistake = None if error.t_ns is None else epoch_mistake(error.t_ns, now_ns)
-                reason, detail = _epoch_unit(mistake) if mistake else (error.reason, error.without_got)
-            except Exception as error:  # a codec of other people: its error must cost this message only
-                reason, detail = "internal_error", f"the codec failed: {_place(error)}"
+        blocks, reason, detail = self._decoded(message, device_id, entry, now_ns, now_s)
         if record is None and reason is None and self._make_room(now_s):
             record = self._register(device_id, entry, now_s)
         if record is None:
@@ -195,6 +179,30 @@ class Intake:
             if match is not None:
                 return match["device"], entry
         return None
+
+    def _decoded(
+        self, message: Received, device_id: str, entry: Input, now_ns: int, now_s: float
+    ) -> tuple[Sequence[SampleBlock | SensorBlock], str | None, str]:
+        """The message's blocks, and the reason and detail of a refusal; it may have both: blocks may be numbered."""
+        blocks: Sequence[SampleBlock | SensorBlock] = []
+        reason, detail = self._check(message), ""
+        if reason is not None:
+            return blocks, reason, detail
+        try:
+            blocks = entry.codec.decode(message.payload, device_id=device_id, profile=entry.profile)
+            if entry.profile.stamps == "arrival":
+                blocks = at_arrival(blocks, now_ns - round((now_s - message.arrived_s) * NS_PER_S))
+            reason, detail = self._check_stamps(blocks, now_ns)
+            if any(block.device_id != device_id for block in blocks):
+                reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
+            if not all(_has_sound_number(block) for block in blocks):
+                reason, detail, blocks = "bad_field", "the codec made a number that is none", []
+        except PayloadError as error:
+            mistake = None if error.t_ns is None else epoch_mistake(error.t_ns, now_ns)
+            reason, detail = _epoch_unit(mistake) if mistake else (error.reason, error.without_got)
+        except Exception as error:  # a codec of other people: its error must cost this message only
+            reason, detail = "internal_error", f"the codec failed: {_place(error)}"
+        return blocks, reason, detail
 
     def _check(self, message: Received) -> str | None:
         if message.n_bytes > self._limits.max_payload_bytes:
