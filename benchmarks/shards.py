@@ -24,9 +24,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from stream_occ.bench.devices import Player, phases_of
 from stream_occ.bench.report import machine
-from stream_occ.bench.serving import MOBIFALL_WINDOWS, broker, cpu_of_s, end, make_model
+from stream_occ.bench.serving import MOBIFALL_WINDOWS, WARM_UP_S, broker, cpu_of_s, end, make_model
 
-WARM_UP_S = 8.0  # a window is full, and whatever is done once is done
 SAMPLES = 25
 
 

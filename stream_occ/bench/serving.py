@@ -254,6 +254,7 @@ def _played(service: subprocess.Popen[str], folder: Path, port: int, load: Load,
 
 
 def cpu_of_s(pid: int) -> float:
+    """Processor seconds that a process has used so far, its own and the kernel's for it."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -43,9 +43,9 @@ spectral_entropy                     evenness over .3 to 10 Hz, 0 (one bin) to 1
 autocorrelation_peak                 largest autocorrelation of a at lags of .3 to 2 s: walking repeats, a fall does not
 ========================  =========  ==========================================================================
 
-Times longer than a short window allows are cut to it; from 3 s on none is: the longest, of two means over
-1 s that lie 2 s apart, has its place just once. A window at rest has entropy 0 and autocorrelation 0, an angle with a
-vanishing mean is 0.
+Times longer than a short window allows are cut to it. From 3 s on none is cut: the longest is that of max_tilt_2s, two
+means over 1 s that begin 2 s apart. A window at rest has entropy 0 and autocorrelation 0, an angle with a vanishing
+mean is 0.
 """
 
 from __future__ import annotations
