@@ -133,7 +133,7 @@ class CommandDesk:
         return device_id, receipt
 
     def say(self, device_id: str, kind: str, now_s: float) -> None:
-        """A line of an act; of one that is sent again and again one each LINE_S, the others for debug."""
+        """Logs an act: of each kind and device a line in LINE_S, and what comes more often at debug."""
         self._said_s = {act: said_s for act, said_s in self._said_s.items() if now_s - said_s < LINE_S}
         level = logging.DEBUG if (device_id, kind) in self._said_s else logging.INFO
         self._said_s.setdefault((device_id, kind), now_s)

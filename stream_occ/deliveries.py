@@ -96,8 +96,8 @@ class Deliveries:
                 self._tokens = []
             self._tokens.append(message.token)
             is_command = self._topics.is_command(message.topic)
-            # Two acts, or two messages that are stamped at arrival, may be alike: a second delivery has the id of the
-            # first, and says so, since ids are used anew.
+            # Two acts, or two messages that are stamped at arrival, may be alike. A second delivery has the id of the
+            # first, and says that it is one: the id alone is no proof, since ids are used anew.
             may_be_alike = is_command or self._intake.is_stamped_here(message.topic)
             self._digest = digest(message.topic, message.payload, message.token.mid if may_be_alike else 0)
             if self._digest in self._seen and (message.is_again or not may_be_alike):

@@ -107,7 +107,7 @@ class Intake:
         return lost + samples
 
     def overflowed(self, lost: Mapping[str, int], now_s: float) -> list[SampleBlock]:
-        """What the queue had no room for, by topic, is missing of known devices; of topics nobody knows, of all."""
+        """Word that known devices lost messages for which the queue had no room, by topic; "": any may have."""
         blocks = []
         for topic, n in lost.items():
             found = self._find(topic)

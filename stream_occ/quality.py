@@ -316,12 +316,15 @@ class QualityState:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What one window shows: signals held in it, and six bits higher those held to its end (bits as in
-    `WindowBatch`), whether it moves at its end, signals that are constant throughout while it moves
-    (`constant_signals`), whether no signal of it changes at all, whether gravity turns unseen by the gyroscope,
-    whether it is noise, whether it holds a saturated sample, or bridges a loss or has too few samples, whether it
-    turns as nobody does; vote: 1 against the axes, -1 in favour of them; is_jump: gravity turns by less than
-    is_turned asks (`attitude.Agreement`); is_odd: anything else that no working sensor shows."""
+    """What one window shows.
+
+    held: signals held in it, and six bits higher those held to its end (bits as in `WindowBatch`); is_moving: at its
+    end; constant: signals that keep one value throughout while it moves (`constant_signals`); is_stuck: no signal
+    changes; is_turned: gravity turns unseen by the gyroscope; is_noisy: noise in place of motion; is_saturated: it
+    holds a saturated sample; is_lossy: it bridges a loss, is full of holes or has too few samples; is_spinning: it
+    turns as nobody does; vote: 1 against the axes, -1 in favour of them; is_jump: gravity turns by less than is_turned
+    asks (`attitude.Agreement`); is_odd: anything else that no working sensor shows.
+    """
 
     held: int = 0
     is_moving: bool = False

@@ -266,8 +266,8 @@ class Reporter:
         return record.faults
 
     def _is_rate_off(self, nominal_hz: float | None, rate_hz: float, stream: ResamplerState) -> bool:
-        """True where samples come at another rate than the profile's, or than their stamps within messages say: then
-        those of each message are bunched, and holes are between."""
+        """True where samples come at another rate than the profile's, or bunched, with holes between: then the stamps
+        within each message run too fast."""
         if nominal_hz is not None and abs(rate_hz / nominal_hz - 1) > RATE_TOLERANCE:
             return True
         return rate_hz >= self._model.min_stream_hz and stream.hole_share(self._model.rate_hz) > MOST_OF_HOLES

@@ -160,7 +160,7 @@ def map_file(path: str | Path, *, is_copied: bool = False) -> Any:
     """A regular file's bytes, mapped read-only; raises ModelError for anything that is none or is empty.
 
     A mapped file that somebody cuts short, as cp does over an old one, is a SIGBUS, and one that somebody changes is
-    what nobody verified. is_copied: of a nameless copy that we alone have.
+    what nobody verified. is_copied: a nameless copy is mapped, which we alone have.
     """
     where = str(path)
     try:
