@@ -64,7 +64,7 @@ class MqttLink:
         self,
         options: MqttOptions,
         *,
-        on_message: Callable[[Received], None] | None = None,
+        on_message: Callable[[Received], object] | None = None,
         subscriptions: Sequence[Subscription] = (),
         birth: Birth | None = None,
         on_ready: Callable[[], None] | None = None,

@@ -132,13 +132,9 @@ def run(
     recorder = Recorder(config, folder, labels)
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
     is_ready = threading.Event()
-
-    def deliver(message: Received) -> None:
-        inbox.put(message)
-
     link = MqttLink(
         link_options(config, client_id),
-        on_message=deliver,
+        on_message=inbox.put,
         subscriptions=[Subscription(entry.topic_filter, entry.qos) for entry in config.inputs],
         on_ready=is_ready.set,
     )

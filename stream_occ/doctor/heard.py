@@ -99,13 +99,9 @@ def listen(
     heard = Heard(config.mqtt.prefix)
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
     is_ready = threading.Event()
-
-    def deliver(message: Received) -> None:
-        inbox.put(message)
-
     link = MqttLink(
         link_options(config, client_id),
-        on_message=deliver,
+        on_message=inbox.put,
         subscriptions=[Subscription(topic_filter, 0)],
         on_ready=is_ready.set,
     )
