@@ -65,9 +65,6 @@ from stream_occ.windowing import WindowsLike, as_batch
 
 __all__ = ["FAMILIES", "FEATURE_SET", "NAMES", "Fall31", "Signals"]
 
-_CHUNK_WINDOWS = 64  # as khan31r: work arrays that fit the processor's cache, bounded memory
-_CHUNK_SAMPLES = 64 * 250
-
 BANDS_HZ = ((0.3, 1.5), (1.5, 3.5), (3.5, 6.0), (6.0, 10.0))
 _HANN_MEAN_SQUARE = 0.375
 _NOISE_POWER = 4e-4  # (.02 m/s2)^2
@@ -349,14 +346,10 @@ class Fall31:
         fewer than 4 samples, or a value is NaN, infinite or absurd; the error names the window.
         """
         batch = as_batch(windows)
-        if not batch.rate_hz > self.min_rate_hz:
-            raise ValueError(
-                f"windows must be sampled at more than {self.min_rate_hz:g} Hz for {self.name}; got "
-                f"{batch.rate_hz:g} Hz. Resample faster, or take khan31r-nofilter."
-            )
+        statistics.check_rate(self.name, batch.rate_hz, above_hz=self.min_rate_hz)
         n, _, m = batch.signals.shape
         features = np.empty((n, len(NAMES)))
-        chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, m)))
+        chunk = statistics.windows_at_once(m)
         kernels = warmed("_fall31")
         for start in range(0, n, chunk):
             rows = slice(start, start + chunk)

@@ -44,11 +44,6 @@ from stream_occ.windowing import WindowsLike, as_batch
 
 __all__ = ["FAMILIES", "FEATURE_SET", "NAMES", "ORIENTATION_FREE", "Khan31r"]
 
-# Windows prepared at a time, fewer where they are longer: their work arrays stay in the processor's cache (measured on
-# 250 samples: 18 us a window in chunks of 64, 20 of 32, 25 of 256) and memory stays bounded.
-_CHUNK_WINDOWS = 64
-_CHUNK_SAMPLES = 64 * 250
-
 _AXIS_PAIRS = (
     ("acc_x", "acc_y"),
     ("acc_x", "acc_z"),
@@ -168,14 +163,10 @@ class Khan31r:
         a value is NaN, infinite or absurd; the error names the window.
         """
         batch = as_batch(windows)
-        if not batch.rate_hz > self.min_rate_hz:
-            raise ValueError(
-                f"windows must be sampled at more than {self.min_rate_hz:g} Hz for {self.name}; got "
-                f"{batch.rate_hz:g} Hz. Resample faster, or take khan31r-nofilter."
-            )
+        statistics.check_rate(self.name, batch.rate_hz, above_hz=self.min_rate_hz)
         n, _, m = batch.signals.shape
         features = np.empty((n, len(NAMES)))
-        chunk = max(1, min(_CHUNK_WINDOWS, _CHUNK_SAMPLES // max(1, m)))
+        chunk = statistics.windows_at_once(m)
         kernels = warmed("_khan31r")
         work: FloatArray | None = None
         for start in range(0, n, chunk):
