@@ -194,7 +194,7 @@ class Intake:
                 blocks = at_arrival(blocks, now_ns - round((now_s - message.arrived_s) * NS_PER_S))
             reason, detail = self._check_stamps(blocks, now_ns)
             if any(block.device_id != device_id for block in blocks):
-                reason, detail = "device_mismatch", f"the codec names another device than {device_id}"
+                reason, detail, blocks = "device_mismatch", f"the codec names another device than {device_id}", []
             if not all(_has_sound_number(block) for block in blocks):
                 reason, detail, blocks = "bad_field", "the codec made a number that is none", []
         except PayloadError as error:

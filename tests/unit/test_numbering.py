@@ -310,3 +310,20 @@ def test_number_is_kept_with_the_state_and_told_after(tmp_path: Path) -> None:
     again.run(2.0)
     assert (told(again), taken(again)) == ([("a", 2)], 75)
     keeper.close()
+
+
+def test_number_of_another_device_is_none_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codec of other people that names the wrong device must not move the right one's numbers on."""
+
+    class Mistaken:
+        def decode(self, payload: bytes, **how: Any) -> list[SampleBlock]:
+            is_late = b'"seq":9' in payload.replace(b" ", b"")
+            return [replace(block, device_id="w2" if is_late else "w1") for block in JSON.decode(payload, **how)]
+
+    monkeypatch.setattr("stream_occ.inputs.load_codec", lambda _: Mistaken())
+    bench = Bench(**RESENDS)
+    for seq in (0, 9, 1):
+        send(bench, seq)
+        bench.run(0.5)
+    assert +bench.service.intake.refused == {"device_mismatch": 1}
+    assert taken(bench) == 50
