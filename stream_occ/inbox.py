@@ -45,7 +45,9 @@ class Received:
 
     @property
     def n_held(self) -> int:
-        """Bytes of topic and payload as they wait."""
+        """Bytes of topic and payload as they wait; of a note, of its topics."""
+        if self.lost is not None:
+            return sum(len(topic.encode()) for topic in self.lost)
         return len(self.topic.encode()) + len(self.payload)
 
     @classmethod
@@ -127,7 +129,9 @@ class Inbox:
                 self._lost[topic] = self._lost.get(topic, 0) + 1
                 return False
             if self._lost:
-                self._queue.append(Received("", b"", False, message.arrived_s, 0, lost=self._lost))
+                note = Received("", b"", False, message.arrived_s, 0, lost=self._lost)
+                self._queue.append(note)
+                self._n_bytes += note.n_held
                 self._lost = {}
             self._queue.append(message)
             self._n_bytes += size

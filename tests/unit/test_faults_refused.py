@@ -186,6 +186,17 @@ def test_note_of_what_was_lost_is_bounded() -> None:
     assert over_hole(bench) == []
 
 
+def test_notes_of_what_was_lost_count_in_the_bytes_of_the_queue() -> None:
+    """A slow worker and a flood of topics of 100 bytes: never more than the bound of 2,000 and one note."""
+    inbox = Inbox(1000, 2000)
+    for i in range(6000):
+        inbox.put(Received(f"{i:0100d}", b"", False, 0.0, 0))
+        if i % 30 == 29:
+            inbox.drain(100)
+            held = sum(len(topic) for message in inbox._queue for topic in message.lost or [message.topic])
+            assert held == inbox.n_bytes <= 2000 + 100 * MAX_LOST_TOPICS
+
+
 def test_samples_lost_to_an_error_of_ours_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that fails, and fails for the device alone: the state goes on behind the hole."""
     bench = bench_of()
