@@ -47,7 +47,8 @@ def command(
     settings = adjusted_config(config, shard=shard)
     log_to_stderr(settings.log.level, settings.log.format)
     select(settings.engine)
-    loaded = load_model(model or settings.model, key=settings.model_key)  # its self-test scores: nothing compiles later
+    loaded = load_model(model or settings.model, key=settings.model_key)
+    loaded.warm()  # first: with engine auto it decides whether anything is compiled
     warm()
     warn_of_placements(settings, loaded)
     warn_of_ranges(settings, loaded)

@@ -80,3 +80,7 @@ class Model:
         if X.shape[0] == 0:
             return np.empty(0), []
         return self._explainer.judge(self.scaler.transform(X))
+
+    def warm(self) -> None:
+        """Does what the first window would do once, searches planted and kernels loaded, before it comes."""
+        self.judge(self.scaler.center[None])

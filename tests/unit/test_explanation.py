@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -242,3 +245,20 @@ def test_alert_tells_what_the_window_that_began_it_told(model: Model) -> None:
     first = next(decision for decision in decisions if decision.label == "outlier")
     assert len(alerts) > 1
     assert {alert.contributions for alert in alerts} == {first.contributions}
+
+
+def test_warmed_model_opens_no_search_at_its_first_window(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A scorer of kernels has none of its own: opened by the first message it would compile there, for a minute."""
+    rows, n_opened = np.random.default_rng(0).normal(size=(30, 31)), 0
+
+    def counted(X: np.ndarray) -> NearestRows:
+        nonlocal n_opened
+        n_opened += 1
+        return NearestRows(X)
+
+    monkeypatch.setattr("stream_occ.scoring.explanation.open_rows", counted)
+    model = replace(load_model(make_model(tmp_path)), scorer=Keeps(31, X=rows))  # type: ignore[arg-type]
+    model.warm()
+    assert n_opened == 1
+    model.judge(rows[:3])
+    assert n_opened == 1
