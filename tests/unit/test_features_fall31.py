@@ -114,13 +114,13 @@ def lives(rate_hz, n=24, seconds=30.0):
 
 
 def windows_of_lives(sampled_hz, model_hz):
-    """Features of 4.5 s windows, through the project's resampler and low-pass at the model's rate."""
+    """Features of 5 s windows, through the project's resampler and low-pass at the model's rate."""
     sos = butter1_lowpass_sos(FEATURE_SET.lowpass_hz, model_hz)
     found = []
     for t, signals in lives(sampled_hz):
         t_ns = np.round(t * NS_PER_S).astype(np.int64)
         block = SampleBlock("dev", t_ns, signals[:3].T.copy(), signals[3:].T.copy())
-        batch = cut_windows(block, rate_hz=model_hz, window_s=4.5, hop_s=1.0, sos=sos)
+        batch = cut_windows(block, rate_hz=model_hz, window_s=5.0, hop_s=1.0, sos=sos)
         found.append(FEATURE_SET.extract(batch)[:25])
     return np.concatenate(found)
 
