@@ -1,4 +1,4 @@
-"""Windows overlap by nine tenths: their samples are held once, and a device keeps a window of them."""
+"""Windows overlap by nine tenths: samples are held once, with a filter twice, and a device keeps a window of them."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -6,8 +6,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from stream_occ.features import load
+from stream_occ.features import design_lowpass, load
 from stream_occ.filtering import butter1_lowpass_sos
 from stream_occ.pipeline import Pipeline, PipelineState
 from stream_occ.resampling import SEEN_SAMPLES, ResamplerState, StreamSettings, resample
@@ -81,17 +82,26 @@ def test_cutting_and_extracting_a_recording_takes_memory_for_its_samples() -> No
     assert peak < 10e6
 
 
-def test_a_device_keeps_one_window_of_samples() -> None:
-    """After a minute of small messages: a window and a hop at most, and what tells the last 1024 samples sent twice."""
-    pipeline, state = Pipeline(replace(toy_model(), window_s=4.5, hop_s=0.5)), PipelineState()
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_a_device_keeps_one_window_of_samples(is_filtered: bool) -> None:
+    """After a minute of small messages: a window and a hop at most, and what tells the last 1024 samples sent twice.
+
+    With a filter, as the default has one, twice: filtered and as they came.
+    """
+    model = replace(toy_model(), window_s=5.0, hop_s=0.5)
+    if is_filtered:
+        model = replace(model, sos=design_lowpass(load("fall31"), RATE_HZ))
+    pipeline, state = Pipeline(model), PipelineState()
     shape = pipeline.shape
-    assert (shape.n_samples, shape.n_hop) == (225, 25)
+    assert (shape.n_samples, shape.n_hop, model.rate_hz) == (250, 25, RATE_HZ)
     for number in range(300):
         block = block_of(10, first=10 * number)
         state, *_ = pipeline.step(state, [block], int(block.t_ns[-1]))
     [device] = state.devices.values()
-    a_window = (shape.n_samples + shape.n_hop) * (SAMPLE_BYTES + 2 * 8)  # beside each: what is held, and how many came
-    assert held_bytes(arrays_of(device.cutter)) <= a_window
+    copies = 2 if is_filtered else 1
+    marks = 2 * 8  # beside each sample: what is held, and how many came
+    a_window = (shape.n_samples + shape.n_hop) * (copies * SAMPLE_BYTES + marks)
+    assert copies * shape.n_samples * SAMPLE_BYTES < held_bytes(arrays_of(device.cutter)) <= a_window
     assert held_bytes(arrays_of(device)) <= a_window + SEEN_SAMPLES * 8 + 2048
 
 
