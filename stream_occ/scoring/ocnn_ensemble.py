@@ -81,7 +81,7 @@ class FrozenScorer:
         return self._search.n_rejecting(finite_rows(X, self.n_features))
 
     def is_outvoted(self, X: FloatArray) -> BoolArray:
-        """Whether at least half of the members reject each row (n,); compiled, no more of them are asked than that takes."""
+        """Whether at least half of the members reject each row (n,); compiled, no more are asked than that takes."""
         return self._search.more_reject(finite_rows(X, self.n_features), (self.n_members - 1) // 2)
 
     def score(self, X: FloatArray) -> FloatArray:
