@@ -40,7 +40,7 @@ CHANGES: dict[str, tuple[dict[str, float], ...]] = {
     "still_gyr_rads": tuple({"still_gyr_rads": value} for value in (0.2, 0.35, 0.5, 0.75, 1.0)),
     "posture_deg": tuple({"posture_deg": value} for value in (30.0, 45.0, 60.0, 75.0)),
     "check_s": tuple({"check_s": value} for value in (5.0, 10.0, 30.0, 60.0)),
-    "merge_s": tuple({"merge_s": value} for value in (2.0, 6.0, 10.0)),
+    "merge_s": tuple({"merge_s": value} for value in (6.0, 10.0)),  # no service has less than 5.5 s
     "silence_s": tuple({"silence_s": value} for value in (2.0, 5.0, 10.0, 30.0, 120.0)),
     "max_check_s": tuple({"max_check_s": value} for value in (30.0, 60.0, 120.0, 300.0, 3600.0)),
     "refractory_s": tuple({"refractory_s": value} for value in (0.0, 10.0, 30.0, 60.0, 120.0, 300.0)),
