@@ -121,7 +121,7 @@ def read_evidence(
         trial = extract_trial(recording, front_end)
         scores = model.score_features(trial.X)
         kept = ~np.isnan(scores)  # as the pipeline: no verdict
-        if not (kept & trial.is_on_hop).any():
+        if not kept.any():
             evidence.n_too_short += 1
             continue
         seen = trial.shown.take(kept)
@@ -147,7 +147,7 @@ def _check_found(evidence: Evidence, names: set[str], asked: set[str]) -> None:
         known = ", ".join(sorted(names)[:40]) or "nobody's"
         got = ", ".join(map(repr, unknown))
         raise DataError("people", "be in the data", got, f"It holds normal recordings of {known}")
-    if not evidence.watched:
+    if not sum(one.hours for one in evidence.watched):
         left_out = (
             f"{evidence.n_falls} fall recordings, {evidence.n_filtered} by filters, {evidence.n_too_short} too short"
         )

@@ -130,7 +130,11 @@ def read_training_data(
     units, rates or placements are mixed, or where too little is left.
     """
     times = {"rate_hz": config.rate_hz, "window_s": config.window_s, "hop_s": config.train_hop_s or config.hop_s}
-    shape = WindowShape.of(**times, min_stream_hz=slowest_stream_hz(config.rate_hz, feature_set))
+    shape = WindowShape.of(
+        **times,
+        min_stream_hz=slowest_stream_hz(config.rate_hz, feature_set),
+        min_window_s=feature_set.min_window_s,
+    )
     tally, hasher = Tally(), hashlib.sha256()
     rows: list[_Rows] = []
     used: list[UsedRecording] = []

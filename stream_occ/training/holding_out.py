@@ -44,7 +44,7 @@ def hold_out(
 
     is_item = ~data.shown.is_closing
     unit, fold, guard = _folds(data.items(), config)
-    fold = fold[np.maximum(np.cumsum(is_item) - 1, 0)]  # a window off the hop is held out with the one before it
+    fold = _of_all(fold, data, is_item)
     if unit != "people":
         notes.append(
             "one person: the threshold comes from other minutes of the same recordings, and says nothing of other "
@@ -142,6 +142,18 @@ def _folds(data: TrainingData, config: TrainingConfig) -> tuple[str, IntArray, i
         )
     part = max(guard, min(round(PART_S / hop_s), n // (2 * n_folds)))
     return "minutes of the same person", np.arange(n) // part % n_folds, guard
+
+
+def _of_all(fold: IntArray, data: TrainingData, is_item: BoolArray) -> IntArray:
+    """The fold (n,) of each row: a window off the hop is held out with those of its person, of one person with the one
+    before it. Who has none on the hop is in no detector, and may be anywhere."""
+    before = np.maximum(np.cumsum(is_item) - 1, 0)
+    people = np.array([recording.person for recording in data.recordings])[data.recording]
+    if len(set(people[is_item].tolist())) < 2:
+        own: IntArray = fold[before]
+        return own
+    of_person = dict(zip(people[is_item].tolist(), fold.tolist(), strict=True))
+    return np.array([of_person.get(person, 0) for person in people.tolist()], dtype=np.int64)
 
 
 def _near(out: BoolArray, guard: int) -> BoolArray:

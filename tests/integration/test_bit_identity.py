@@ -24,14 +24,17 @@ from stream_occ.datasets import open_dataset
 from stream_occ.evaluation.alarms import watched
 from stream_occ.evaluation.extraction import FrontEnd, extract_trial
 from stream_occ.events import Command, EventPolicy, command, finish
+from stream_occ.features import design_lowpass, load
 from stream_occ.mqtt import MqttOptions
 from stream_occ.pipeline import Pipeline, PipelineState
 from stream_occ.samples import NS_PER_S, Recording, SampleBlock
 from stream_occ.scoring import Model
 from stream_occ.training import TrainingConfig, train
+from stream_occ.training.data import read_training_data
 from stream_occ.windowing import WindowBatch, WindowShape, concatenate, cut_windows, iter_windows
 from tests.integration.broker import Broker
 from tests.integration.detector import Detector, Watcher, wait_until
+from tests.unit.training_recordings import Source
 
 pytestmark = pytest.mark.slow
 
@@ -227,6 +230,25 @@ def test_evaluation_raises_the_alarms_of_the_pipeline(
     assert n_closing >= 4 + 6  # of each recording, whole and broken, the short piece
     assert n_saturated >= 20
     assert n_faulty >= n_saturated + 20
+
+
+def test_training_sees_the_windows_of_evaluation(recordings: list[Recording]) -> None:
+    """Those off the hop and those of a piece shorter than a window among them: a threshold is set on what alarms."""
+    config = TrainingConfig()
+    front_end = FrontEnd(config.feature_set, config.rate_hz, config.window_s, config.hop_s)
+    normal = [replace(twice(recording, is_broken=False), is_fall=False) for recording in recordings]
+    trials = [extract_trial(recording, front_end) for recording in normal]
+    features = load(config.feature_set)
+    sos = design_lowpass(features, config.rate_hz)
+    data = read_training_data(
+        [Source(normal)], config, feature_set=features, sos=sos, progress=lambda stage, done, total: None
+    )
+    assert min(trial.shown.is_closing.sum() for trial in trials) >= 1
+    for number, trial in enumerate(trials):
+        rows = data.recording == number
+        assert np.array_equal(data.X[rows], trial.X)
+        assert np.array_equal(data.shown.t_end_ns[rows], trial.shown.t_end_ns)
+        assert np.array_equal(data.shown.is_closing[rows], trial.shown.is_closing)
 
 
 @pytest.mark.broker

@@ -310,3 +310,21 @@ def test_a_threshold_that_one_persons_moment_decides_says_so() -> None:
     assert note.startswith(f"one moment of fake/9/walk/1 decides the threshold of {knocked.model.threshold:.4g}; ")
     assert knocked.model.threshold > calm.model.threshold
     assert not any("fake/9" in note for note in calm.summary["notes"])
+
+
+@pytest.mark.parametrize(
+    ("people", "is_item", "fold", "expected"),
+    [
+        ("aaabbb", [1, 1, 0, 0, 1, 1], [3, 3, 7, 7], [3, 3, 3, 7, 7, 7]),  # b's short piece comes before her windows
+        ("aabcb", [1, 1, 0, 0, 1], [3, 3, 7], [3, 3, 7, 0, 7]),  # c has none: no detector knows her
+        ("aaaaa", [0, 1, 0, 1, 0], [1, 2], [1, 1, 1, 2, 2]),  # minutes of one person
+    ],
+)
+def test_window_off_the_hop_is_held_out_with_its_person(
+    people: str, is_item: list[int], fold: list[int], expected: list[int]
+) -> None:
+    """Never scored by a detector that had another window of the same person."""
+    recordings = [SimpleNamespace(person=person) for person in people]
+    data = cast(Any, SimpleNamespace(recordings=recordings, recording=np.arange(len(people))))
+    found = holding_out._of_all(np.array(fold), data, np.array(is_item, dtype=bool))
+    assert found.tolist() == expected
