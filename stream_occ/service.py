@@ -303,10 +303,11 @@ class Service:
                 record.waveform = None
             waveform = None
             is_burst = alert.evidence.get("t_last_flagged_ns") == alert.t_ns
-            if self._signals is not None and (is_burst or alert.state == "pending"):
+            is_wanted = is_burst or (alert.state == "pending" and record.waveform is None)
+            if self._signals is not None and is_wanted:
                 with self._shield(alert.device_id, now_s):
                     waveform = self._signals.cut(alert.device_id, alert.t_ns)
-                if waveform is not None and (is_burst or record.waveform is None):
+                if waveform is not None:
                     record.waveform = (alert.seq, waveform)
             changes.append(Told(alert, now_ns, waveform, waits))
         self._keeper.note(changes, self._acted, self._outbox.settled())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from stream_occ.keeping import Keeper
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model
+from stream_occ.store import Store
 from tests.unit.service_bench import CHECKED, JSON, T0_NS, Bench
 
 
@@ -295,6 +298,20 @@ def test_waveform_of_a_pending_alert_is_published_only_where_wanted(is_wanted: b
         assert (values.shape, t_end_ns) == ((20, 6), event["t_ns"])
         k = np.arange(20) + (message["t0_ns"] - T0_NS) // (NS_PER_S // 50)
         np.testing.assert_allclose(values[:, 0], np.where(k >= 100, 20.0, 0.0), atol=0.0011)  # the bench's noise
+
+
+def test_signals_that_are_kept_are_those_of_the_burst_not_of_who_lies_still(tmp_path: Path) -> None:
+    """`pending` comes after it: what a person looks at later must hold the knock of 20 m/s2."""
+    keeper = Keeper(Store(tmp_path / "state.db"), model_id="toy", interval_s=0.1, is_wanted=True)
+    bench = fallen(keeper=keeper)
+    [event, *_, last] = bench.link.of("stream_occ/w1/event")
+    seq, kept = keeper.waveform(event["alert_id"]) or (-1, None)
+    keeper.close()
+    assert last["event_type"] == "pending"
+    assert last["t_ns"] > event["t_ns"] + NS_PER_S // 2  # a window is shorter
+    assert kept is not None
+    assert seq == 0
+    assert kept.values[:, 0].max() > 19.0
 
 
 def test_in_what_the_first_window_is_odd_stays_with_the_alert(monkeypatch: pytest.MonkeyPatch) -> None:
