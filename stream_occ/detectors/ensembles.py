@@ -94,7 +94,7 @@ class _MapEnsemble(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return -self.scorer_.score(rows)
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """+1 for normal rows, -1 for outliers, (n,); of members that vote no more are asked than it takes."""
+        """+1 for normal rows, -1 for outliers, (n,); compiled, no more voting members are asked than it takes."""
         if self.combine != "vote":
             return super().predict(X)
         rows = self._rows(X)
