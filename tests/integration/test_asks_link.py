@@ -297,8 +297,9 @@ def test_ask_14_a_service_that_the_broker_refuses_is_not_ready(tmp_path: Path, m
         broker.extra = "allow_anonymous true"
         broker.run()
         detector.wait_ready()
-        assert "reason" not in get("/ready")[1]
-        assert 'stream_occ_connects_refused_total{reason="Not authorized"}' in get("/metrics")[1]
+        wait_until(lambda: "reason" not in get("/ready")[1], "no reason")
+        counted = 'stream_occ_connects_refused_total{reason="Not authorized"}'
+        wait_until(lambda: counted in get("/metrics")[1], "the count, after the next slice")
         detector.stop()
         assert json.loads(detector.summary.read_text())["connects_refused"]["Not authorized"] > 0
 
