@@ -19,8 +19,7 @@ from stream_occ.inbox import Inbox, Received
 from stream_occ.intake import Intake
 from stream_occ.mqtt import MqttLink, Subscription
 from stream_occ.samples import NS_PER_S, Placement
-from stream_occ.topics import Topics
-from stream_occ.wiring import link_options
+from stream_occ.wiring import link_options, topics_of
 
 log = logging.getLogger("stream_occ.recording")
 
@@ -53,7 +52,7 @@ class Recorder:
     """Writes the samples of messages, in the order of arrival; what is damaged is counted as `detect` counts it."""
 
     def __init__(self, config: Config, folder: Path, labels: Labels) -> None:
-        self.intake = Intake(config, Topics(config.mqtt.prefix, config.instance))
+        self.intake = Intake(config, topics_of(config))
         self._folder = folder
         self._labels = labels
         self._writers: dict[str, RecordingWriter] = {}

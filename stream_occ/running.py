@@ -22,9 +22,8 @@ from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.notify import Notifier
 from stream_occ.scoring import Model
 from stream_occ.service import TICK_S, Service
-from stream_occ.topics import Topics
 from stream_occ.vitals import Monitor
-from stream_occ.wiring import link_options
+from stream_occ.wiring import link_options, topics_of
 
 if TYPE_CHECKING:
     from stream_occ.health import HealthServer
@@ -65,7 +64,7 @@ def _run(
     on_ready: Callable[[str], None],
 ) -> CountersMessage:
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
-    topics = Topics(config.mqtt.prefix, config.instance)
+    topics = topics_of(config)
     shard, home_assistant = config.own_shard, config.home_assistant
     is_only_instance = config.mqtt.is_only_instance and shard.of == 1
     is_ready = threading.Event()

@@ -34,8 +34,8 @@ from stream_occ.scoring import Model
 from stream_occ.seen import Seen
 from stream_occ.shield import Shield
 from stream_occ.store import Told
-from stream_occ.topics import Topics
 from stream_occ.waveform import Signals
+from stream_occ.wiring import topics_of
 
 log = logging.getLogger("stream_occ.service")
 
@@ -79,7 +79,7 @@ class Service:
         clock: Clock | None = None,
     ) -> None:
         """Takes up what the keeper has; raises DataError where that is damaged."""
-        self.topics = Topics(config.mqtt.prefix, config.instance, config.discovery_prefix)
+        self.topics = topics_of(config)
         self.intake = Intake(config, self.topics)
         self.n_windows = 0
         self.dropped: Mapping[str, int] = {}

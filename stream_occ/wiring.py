@@ -17,10 +17,16 @@ from stream_occ.errors import ServiceError
 from stream_occ.mqtt import MqttOptions
 from stream_occ.reach import Reach
 from stream_occ.scoring import Model
+from stream_occ.topics import Topics
 
 log = logging.getLogger("stream_occ.wiring")
 
 MAX_ID_CHARACTERS = 1024  # far more than an id and its line end: whatever else the file is, it is not read whole
+
+
+def topics_of(config: Config) -> Topics:
+    """The topics of this process."""
+    return Topics(config.mqtt.prefix, config.instance, config.discovery_prefix)
 
 
 def link_options(config: Config, client_id: str) -> MqttOptions:

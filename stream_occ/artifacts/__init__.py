@@ -185,9 +185,10 @@ def map_file(path: str | Path, *, is_copied: bool = False) -> Any:
 
 def _nameless() -> IO[bytes]:
     """A file in memory where the system has such, else one that is on the disk and in no folder."""
-    if hasattr(os, "memfd_create"):
+    try:
         return os.fdopen(os.memfd_create("model"), "w+b")
-    return tempfile.TemporaryFile()
+    except (AttributeError, OSError):  # not Linux; a kernel or a container that does not let us
+        return tempfile.TemporaryFile()
 
 
 def _card(model: Model, arrays_sha256: str) -> Card:

@@ -423,3 +423,21 @@ def test_mapping_a_20_mb_file_does_not_read_it(tmp_path: Path) -> None:
     array = container.view(buffer, header.entries[0])
     assert time.process_time() - started < 0.05
     assert array.shape == (2500, 1000)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_model_loads_where_there_are_no_files_in_memory(
+    missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another system has no such call; a container may forbid it."""
+
+    def forbidden(name: str) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    path = tmp_path / "m.occ"
+    expected = save_model(make_model(), path, self_test_X=SELF_TEST_X)
+    if missing:
+        monkeypatch.delattr("os.memfd_create")
+    else:
+        monkeypatch.setattr("os.memfd_create", forbidden)
+    assert load_model(path).model_id == expected
