@@ -48,8 +48,7 @@ def preset(
     given = {"random_state": random_state, "n_jobs": n_jobs, "feature_names": feature_names}
     known = detector.get_params(deep=False)
     detector.set_params(**{key: value for key, value in given.items() if value is not None and key in known})
-    wanted = {*known["evidence"], known["moving"]} - {None} if "feature_names" in known else set()
-    missing = wanted.difference(feature_names) if feature_names else set()
+    missing = set(getattr(detector, "named_features", ())).difference(feature_names) if feature_names else set()
     if missing:
         raise UsageError(
             f"detector {name}",

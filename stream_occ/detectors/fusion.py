@@ -30,10 +30,11 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     """Scores a row by how new it is, plus how far single columns, which a fall drives up, exceed normal activity.
 
     score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -2), z(e) = (e - q50) / (q95 - q50).
-    n is the score of `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns
-    of training rows, those of n of rows whose group (person) the estimator did not see: in-sample a row is its own
-    nearest neighbour, and the novelty of a person not seen would then be out of all proportion. A linear scaling of the
-    columns changes no z of theirs. Where q95 = q50 the scale is 1.
+    Where evidence is several columns, which a fall drives up together, the least of their z counts. n is the score of
+    `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns of training rows,
+    those of n of rows whose group (person) the estimator did not see: in-sample a row is its own nearest neighbour, and
+    the novelty of a person not seen would then be out of all proportion. A linear scaling of the columns changes no z
+    of theirs. Where q95 = q50 the scale is 1.
 
     With `moving` the quantiles are of the rows that move: those in which this column lies above the middle of its 1 %
     and 99 % quantiles. Of a day that is mostly rest they would else span from rest to movement, and what is new would
@@ -45,7 +46,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : a detector of this package; None for `nearest_neighbours()`. Its random_state and n_jobs are replaced.
-    evidence : columns, by number or by name; none: novelty alone.
+    evidence : columns, by number or by name, or lists of columns that must come together; none: novelty alone.
     feature_names : names of all columns, needed where evidence or moving is given by name.
     moving : column, by number or by name, that is high in movement and low at rest; None: all rows count.
     novelty_weight : >= 0.
@@ -69,7 +70,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any = None,
-        evidence: Sequence[str | int] = (),
+        evidence: Sequence[str | int | Sequence[str | int]] = (),
         *,
         feature_names: Sequence[str] | None = None,
         moving: str | int | None = None,
@@ -102,9 +103,11 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         With fewer than two groups contiguous blocks of rows are held out. progress(done, n_folds + 1) counts fits.
         Raises ValueError for bad parameters, evidence that is not among the features, and what the estimator refuses.
         """
-        columns, moving = self._check_parameters()
+        parts, moving = self._check_parameters()
+        columns = np.array([column for part in parts for column in part], dtype=np.int64)
+        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)[:-1]
         rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
-        for name, given in (("evidence", columns), ("moving", moving)):
+        for name, given in (("evidence", columns.tolist()), ("moving", moving)):
             is_inside = max((*given, -1)) < rows.shape[1]
             check_parameter(name, getattr(self, name), f"below {rows.shape[1]}, the columns of X", is_inside)
         fold = self._folds(len(rows), groups)
@@ -117,21 +120,22 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             if progress is not None:
                 progress(number + 1, n_fits)
         self.estimator_ = self._make(generators[-1]).fit(rows)
-        evidence = np.column_stack([novelty, rows[:, columns]])
-        of_scale = evidence[moves(rows[:, moving[0]])] if moving.size else evidence
+        raw = np.column_stack([novelty, rows[:, columns]])
+        of_scale = raw[moves(rows[:, moving[0]])] if moving else raw
         center, upper = np.quantile(of_scale, [CENTER_QUANTILE, UPPER_QUANTILE], axis=0)
         spread = upper - center
         scale = np.where(spread > LEAST_SPREAD * np.maximum(1.0, np.abs(center)), spread, 1.0)
         weight = float(self.novelty_weight)
         self.scorer_: FrozenScorer = FrozenScorer(
             self.estimator_.to_scorer(),
-            names=[str(name) for name in self.evidence],
+            names=[" and ".join(map(str, together(part))) for part in self.evidence],
             columns=columns,
+            starts=starts,
             center=center,
             scale=scale,
             weight=weight,
         )
-        held_out = total(contributions(evidence, center, scale, weight))
+        held_out = total(contributions(raw, starts, center, scale, weight))
         self.score_threshold_ = quantile_threshold(held_out, float(self.eta))
         self.offset_ = -self.score_threshold_
         if progress is not None:
@@ -143,24 +147,31 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         """False: the threshold comes from people held out."""
         return False
 
-    def _check_parameters(self) -> tuple[IntArray, IntArray]:
-        """Numbers (e,) of the evidence columns and (0 or 1,) of `moving`; raises ValueError for what is off."""
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        """Features that evidence and moving name."""
+        columns = [*(column for part in self.evidence for column in together(part)), self.moving]
+        return tuple(column for column in columns if isinstance(column, str))
+
+    def _check_parameters(self) -> tuple[list[list[int]], list[int]]:
+        """Columns of each evidence, and (0 or 1) of `moving`; raises ValueError for what is off."""
         is_weight = is_number(self.novelty_weight) and self.novelty_weight >= 0
         check_parameter("novelty_weight", self.novelty_weight, "a number >= 0", is_weight)
         check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
         check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))
-        return self._columns("evidence", self.evidence), self._columns(
-            "moving", () if self.moving is None else (self.moving,)
-        )
+        parts = [together(part) for part in self.evidence]
+        check_parameter("evidence", self.evidence, "columns, or lists of them that are not empty", all(parts))
+        moving = () if self.moving is None else (self.moving,)
+        return [self._columns("evidence", part) for part in parts], self._columns("moving", moving)
 
-    def _columns(self, parameter: str, names: Sequence[str | int]) -> IntArray:
+    def _columns(self, parameter: str, names: Sequence[str | int]) -> list[int]:
         known = tuple(self.feature_names or ())
         columns = []
         for name in names:
             is_known = name in known if isinstance(name, str) else is_count(name, 0)
             check_parameter(parameter, name, "one of the features that the detector is fitted on", is_known)
             columns.append(known.index(name) if isinstance(name, str) else int(name))
-        return np.array(columns, dtype=np.int64)
+        return columns
 
     def explain(self, X: ArrayLike) -> FloatArray:
         """What novelty and each evidence add to the score of each row, (n, 1 + e)."""
@@ -189,6 +200,11 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return made.set_params(**{key: value for key, value in own.items() if key in made.get_params(deep=False)})
 
 
+def together(evidence: str | int | Sequence[str | int]) -> tuple[str | int, ...]:
+    """Columns that are one evidence: its own, or those of a list."""
+    return tuple(evidence) if isinstance(evidence, list | tuple) else (evidence,)  # type: ignore[return-value]
+
+
 def moves(column: FloatArray) -> BoolArray:
     """Rows above the middle of the column's range; all of them where it has none."""
     low, high = np.quantile(column, RANGE_QUANTILES)
@@ -207,9 +223,12 @@ def nearest_neighbours() -> RandomSubspaceEnsemble:
 
 
 def _fused() -> EvidenceFusion:
-    """The default: how hard the hardest movement is, and how alone it stands in its window."""
-    evidence = ("log_max_dynamic_acc", "log_peak_over_mad")
-    return EvidenceFusion(nearest_neighbours(), evidence, moving="log_std_acc", n_jobs=-1)
+    """The default: of the impact how hard it is and how alone it stands in its window; of the aftermath a posture other
+    than before, as far as there was an impact."""
+    impact = "log_max_dynamic_acc", "log_peak_over_mad"
+    aftermath = ("log_max_dynamic_acc", "tilt_first_last")
+    evidence = (*impact, aftermath)
+    return EvidenceFusion(nearest_neighbours(), evidence, moving="log_std_acc", novelty_weight=2.0, n_jobs=-1)
 
 
 PRESETS: dict[str, Callable[[], EvidenceFusion]] = {"fused": _fused}

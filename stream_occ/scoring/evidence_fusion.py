@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,10 +19,11 @@ __all__ = ["LARGEST_Z", "LEAST_EVIDENCE", "NOVELTY", "FrozenScorer"]
 
 
 class FrozenScorer:
-    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence columns of max(z(column), -2).
+    """Score of a row, high = abnormal: weight z(novelty score) + sum over evidence of max(z(evidence), -2).
 
-    z(e) = (e - center) / scale, at most +-1e6. However little of an evidence there is, it takes at most 2 from the
-    score: it cannot hide a strange row. A row's score is bit-identical in any batch.
+    Evidence is a column, z(e) = (e - center) / scale, at most +-1e6, or several that must come together: the least of
+    their z. However little of an evidence there is, it takes at most 2 from the score: it cannot hide a strange row. A
+    row's score is bit-identical in any batch.
     """
 
     KIND: ClassVar[str] = "evidence_fusion"
@@ -32,13 +34,16 @@ class FrozenScorer:
         *,
         names: Sequence[str],
         columns: IntArray,
+        starts: IntArray,
         center: FloatArray,
         scale: FloatArray,
         weight: float = 1.0,
     ) -> None:
-        """columns (e,) of the evidence and their names; center, scale (1 + e,), the novelty first; trusted here."""
+        """names of the e evidences, starts (e,) of theirs among the columns (c,); center, scale (1 + c,), the novelty
+        first; trusted here."""
         self.novelty, self.names = novelty, tuple(names)
-        self.columns, self._center, self._scale, self.weight = columns, center, scale, weight
+        self.columns, self._starts = columns, starts
+        self._center, self._scale, self.weight = center, scale, weight
 
     @property
     def n_features(self) -> int:
@@ -61,12 +66,21 @@ class FrozenScorer:
 
     def parts_of(self, novelty: FloatArray, X: FloatArray) -> FloatArray:
         """As `explain`, from the novelty scores (n,) of finite rows X (n, d) that somebody has already."""
-        evidence = np.column_stack([novelty, X[:, self.columns]])
-        return contributions(evidence, self._center, self._scale, self.weight)
+        raw = np.column_stack([novelty, X[:, self.columns]])
+        return contributions(raw, self._starts, self._center, self._scale, self.weight)
+
+    def columns_of(self, evidence: int) -> IntArray:
+        """Columns of one evidence, by its number."""
+        return np.split(self.columns, self._starts[1:])[evidence]
 
     def arrays(self) -> Arrays:
         """The fusion's numbers and, with a prefix, the arrays of the novelty scorer."""
-        own: Arrays = {"columns": self.columns, "center": self._center, "scale": self._scale}
+        own: Arrays = {
+            "columns": self.columns,
+            "starts": self._starts,
+            "center": self._center,
+            "scale": self._scale,
+        }
         return own | {f"{NOVELTY}.{name}": array for name, array in self.novelty.arrays().items()}
 
     def params(self) -> dict[str, Any]:
@@ -88,17 +102,21 @@ class FrozenScorer:
         nested = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         novelty = load_scorer(str(inner.get("kind")), nested, inner["params"])
         own = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
+        own.setdefault("starts", np.arange(len(names)))  # of models from before evidence could be of several columns
         _check_arrays(own, len(names), novelty.n_features)
         return cls(novelty, names=names, weight=weight, **own)
 
 
-def contributions(evidence: FloatArray, center: FloatArray, scale: FloatArray, weight: float) -> FloatArray:
-    """Parts (n, 1 + e) of the score, of raw novelty scores and evidence in that order."""
+def contributions(
+    raw: FloatArray, starts: IntArray, center: FloatArray, scale: FloatArray, weight: float
+) -> FloatArray:
+    """Parts (n, 1 + e) of the score, of raw (n, 1 + c) novelty scores and columns in that order."""
     with np.errstate(over="ignore"):
-        z = np.clip((evidence - center) / scale, -LARGEST_Z, LARGEST_Z)
-    z[:, 0] *= weight
-    z[:, 1:] = np.maximum(z[:, 1:], LEAST_EVIDENCE)
-    return z
+        z = np.clip((raw - center) / scale, -LARGEST_Z, LARGEST_Z)
+    least: FloatArray = np.minimum.reduceat(z, np.concatenate([[0], 1 + starts]), axis=1)
+    least[:, 0] *= weight
+    least[:, 1:] = np.maximum(least[:, 1:], LEAST_EVIDENCE)
+    return least
 
 
 def total(parts: FloatArray) -> FloatArray:
@@ -111,14 +129,18 @@ def total(parts: FloatArray) -> FloatArray:
 
 def _check_arrays(arrays: Arrays, n_evidence: int, n_features: int) -> None:
     """Raises ModelError unless names, dtypes, shapes and values are those of a fitted fusion."""
-    shapes = {"columns": (n_evidence,), "center": (1 + n_evidence,), "scale": (1 + n_evidence,)}
+    n = arrays["columns"].size if "columns" in arrays else 0
+    shapes = {"columns": (n,), "starts": (n_evidence,), "center": (1 + n,), "scale": (1 + n,)}
     if set(arrays) != set(shapes):
         raise refusal("arrays", f"be {', '.join(sorted(shapes))} and those of novelty", ", ".join(sorted(arrays)))
     for name, shape in shapes.items():
-        dtype = np.dtype(np.int64 if name == "columns" else np.float64)
+        dtype = np.dtype(np.int64 if name in ("columns", "starts") else np.float64)
         if arrays[name].dtype != dtype or arrays[name].shape != shape:
             raise refusal(name, f"be {dtype} of shape {shape}", f"{arrays[name].dtype} of shape {arrays[name].shape}")
     if ((arrays["columns"] < 0) | (arrays["columns"] >= n_features)).any():
         raise refusal("columns", f"be in 0..{n_features - 1}", str(arrays["columns"].tolist())[:80])
+    bounds = [*arrays["starts"].tolist(), n]  # of each evidence's columns
+    if bounds[0] != 0 or any(start >= end for start, end in pairwise(bounds)):
+        raise refusal("starts", f"rise from 0 to below {n}, the number of columns", str(bounds[:-1])[:80])
     if not np.isfinite(arrays["center"]).all() or not (np.isfinite(arrays["scale"]) & (arrays["scale"] > 0)).all():
         raise refusal("center and scale", "be finite, scale above 0", "other values")

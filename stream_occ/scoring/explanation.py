@@ -60,8 +60,9 @@ class Explainer:
         made = z**2
         if fusion is not None and parts is not None:
             made *= (np.maximum(parts[:, 0], 0.0) / np.maximum(np.add.reduce(made, axis=1), TINY))[:, None]
-            for column, part in zip(fusion.columns.tolist(), parts.T[1:], strict=True):
-                made[:, column] += np.maximum(part, 0.0)
+            for number, part in enumerate(parts.T[1:]):
+                columns = fusion.columns_of(number)
+                made[:, columns] += (np.maximum(part, 0.0) / len(columns))[:, None]
         first = np.lexsort((-np.abs(z), -made))[:, :N_TOLD]
         told = zip(first.tolist(), np.take_along_axis(z, first, axis=1).tolist(), strict=True)
         return scores, [tuple((self._names[i], size) for i, size in zip(*row, strict=True)) for row in told]

@@ -73,9 +73,8 @@ def rows() -> np.ndarray:
 @pytest.mark.parametrize("name", preset_names())
 def test_preset_keeps_one_algebra(name: str, rows: np.ndarray) -> None:
     """Signs, thresholds and the frozen scorer agree; a far row is an outlier; the scorer survives its arrays."""
-    detector = clone(
-        preset(name, random_state=0, feature_names=("log_max_dynamic_acc", "log_peak_over_mad", "log_std_acc", "d"))
-    )
+    names = ("log_max_dynamic_acc", "log_peak_over_mad", "log_std_acc", "tilt_first_last", "e")
+    detector = clone(preset(name, random_state=0, feature_names=names))
     told: list[tuple[int, int]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # tuned on a small table: optimum on the edge

@@ -25,7 +25,7 @@ from tests.service_model import make_model, tumbling, walking
 # Columns: 0..19, three constants. Nearest along the first axis to 7.2: 5 to 9, with median 7. Its median over all is
 # 9.5, the median distance from there 5.
 ROWS = np.concatenate([np.arange(20.0)[:, None], np.full((20, 3), [0.0, 2.0, -1.0])], axis=1)
-NAMES = ("log_max_dynamic_acc", "log_peak_over_mad", "log_std_acc", "d", "e")
+NAMES = ("log_max_dynamic_acc", "log_peak_over_mad", "log_std_acc", "tilt_first_last", "e")
 
 
 class Keeps:
@@ -54,6 +54,7 @@ def fusion(novelty: float) -> FrozenScorer:
         Keeps(5, novelty, X=np.zeros((21, 5))),  # type: ignore[arg-type]
         names=("c", "d"),
         columns=np.array([2, 3]),
+        starts=np.array([0, 1]),
         center=np.array([0.0, -4.6, 2.0]),
         scale=np.ones(3),
     )
@@ -96,6 +97,20 @@ def test_of_a_fusion_the_features_come_first_that_made_the_score() -> None:
     assert found == (("c", 0.1), ("b", 3.0), ("d", 1.0), ("a", 0.0), ("e", 0.0))
 
 
+def test_evidence_of_two_columns_is_shared_by_them() -> None:
+    """The least of 4.6 + 0.1 and 6 is 4.7, half of it each; alone, the fourth would be second to what is furthest."""
+    scorer = FrozenScorer(
+        Keeps(5, -1.5, X=np.zeros((21, 5))),  # type: ignore[arg-type]
+        names=("c and d",),
+        columns=np.array([2, 3]),
+        starts=np.array([0]),
+        center=np.array([0.0, -4.6, 2.0]),
+        scale=np.array([1.0, 1.0, 1.0]),
+    )
+    found = told(scorer, "abcde", [-0.2, 0.5, 0.1, 8.0, -0.9])
+    assert found == (("d", 8.0), ("c", 0.1), ("e", -0.9), ("b", 0.5), ("a", -0.2))
+
+
 def test_where_novelty_adds_nothing_evidence_comes_first_then_the_furthest() -> None:
     """Novelty -1.5, evidence c 4.7 and d -1.4 (taken off): c, then by |z| alone, also the fourth."""
     found = told(fusion(-1.5), "abcde", [-0.2, 0.5, 0.1, 0.6, -0.9])
@@ -135,12 +150,16 @@ def test_every_preset_explains_normal_and_strange_rows_as_the_loop_does(name: st
         parts = None
         if isinstance(scorer, FrozenScorer):
             novelty, *evidence = scorer.explain(x[None])[0].tolist()
-            parts = {None: novelty, **dict(zip(scorer.columns.tolist(), evidence, strict=True))}
+            parts = {None: novelty}
+            for number, part in enumerate(evidence):  # equal shares, where evidence is of several columns
+                columns = scorer.columns_of(number).tolist()
+                for column in columns:
+                    parts[column] = parts.get(column, 0.0) + max(part, 0.0) / len(columns)
         expected = explained(x.tolist(), rows.tolist(), parts)
         assert [key for key, _ in found[i]] == [NAMES[c] for c, _ in expected]
         np.testing.assert_allclose([z for _, z in found[i]], [z for _, z in expected], rtol=1e-12, atol=1e-12)
         assert explainer.judge(x[None])[1] == [found[i]]
-    assert found[-1][0][0] == "d"
+    assert found[-1][0][0] == NAMES[3]
 
 
 def plain(rows: np.ndarray, j: int, **changes: object) -> NeighborScorer:

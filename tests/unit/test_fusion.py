@@ -55,6 +55,15 @@ def test_score_is_novelty_plus_one_sided_evidence_by_hand() -> None:
     assert fused.score_threshold_ == pytest.approx(4.0)
 
 
+def test_columns_that_must_come_together_count_by_the_least() -> None:
+    """Quantiles of 0..100: 50 and 95. Columns 1 and 3 as one evidence, 2 alone, 1 once more alone."""
+    X = np.repeat(np.arange(101.0)[:, None], 4, axis=1)
+    fused = EvidenceFusion(Spy(), evidence=((1, "d"), 2, [1]), feature_names="abcd").fit(X)
+    asked = [[50.0, 140.0, 95.0, 50.0], [50.0, 95.0, 50.0, 185.0], [50.0, 500.0, 50.0, -999.0]]
+    np.testing.assert_allclose(fused.explain(asked), [[0, 0, 1, 2], [0, 1, 0, 1], [0, -2, 0, 10]], atol=1e-12)
+    assert fused.scorer_.parts == ("novelty", "1 and d", "2", "1")
+
+
 def test_scales_are_of_rows_that_move_by_hand() -> None:
     """Movement 0 in 300 rows and 10 in 101: the middle of its range is 5, and quantiles are of the 101 rows alone."""
     X = np.concatenate([np.full((300, 4), -50.0), np.repeat(np.arange(101.0)[:, None], 4, axis=1)])
@@ -181,9 +190,12 @@ def test_seed_decides_all() -> None:
 def test_evidence_is_found_by_name_in_the_feature_set() -> None:
     """The preset names features; a feature set without them is refused before any data are read."""
     fused = preset("fused", feature_names=NAMES, n_jobs=1).fit(np.random.default_rng(0).normal(size=(50, 31)))
-    assert fused.scorer_.parts == ("novelty", "log_max_dynamic_acc", "log_peak_over_mad")
+    aftermath = ("log_max_dynamic_acc", "tilt_first_last")
+    impact = ("log_max_dynamic_acc", "log_peak_over_mad")
+    assert fused.scorer_.parts == ("novelty", *impact, " and ".join(aftermath))
     columns = fused.scorer_.arrays()["columns"]
-    assert [NAMES[column] for column in columns] == list(fused.scorer_.parts[1:])
+    assert [NAMES[column] for column in columns] == [*impact, *aftermath]
+    assert [NAMES[column] for column in fused.scorer_.columns_of(2)] == list(aftermath)
     with pytest.raises(UsageError, match=r"must find feature log_max_dynamic_acc; got other features"):
         preset("fused", feature_names=("mean_acc_x_ms2",))
 
@@ -194,6 +206,8 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
         ({"evidence": ("shock",)}, "evidence must be one of the features"),
         ({"evidence": (-1,)}, "evidence must be one of the features"),
         ({"evidence": (4,)}, "evidence must be below 4"),
+        ({"evidence": (0, ())}, "evidence must be columns, or lists of them that are not empty"),
+        ({"evidence": ((0, 4),)}, "evidence must be below 4"),
         ({"moving": "shock"}, "moving must be one of the features"),
         ({"moving": 4}, "moving must be below 4"),
         ({"novelty_weight": -1.0}, "novelty_weight must be a number >= 0"),
@@ -224,10 +238,23 @@ def damaged() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
         "column beyond": ({"columns": np.array([0, 4])}, {}),
         "column below": ({"columns": np.array([-1, 0])}, {}),
         "columns of floats": ({"columns": np.array([0.0, 1.0])}, {}),
+        "starts of floats": ({"starts": np.array([0.0, 1.0])}, {}),
+        "starts from 1 on": ({"starts": np.array([1, 1])}, {}),
+        "evidence without a column": ({"starts": np.array([0, 0])}, {}),
+        "starts beyond": ({"starts": np.array([0, 2])}, {}),
+        "columns of no evidence": ({"starts": np.array([], dtype=np.int64)}, {"names": []}),
         "scale 0": ({"scale": np.array([1.0, 0.0, 1.0])}, {}),
         "center NaN": ({"center": np.array([np.nan, 0.0, 0.0])}, {}),
         "novelty without rows": ({"novelty.X": None}, {}),
     }
+
+
+def test_model_from_before_evidence_of_several_columns_scores_as_it_did() -> None:
+    """Its file has no `starts`: each column is an evidence."""
+    scorer = EvidenceFusion(evidence=(0, 3), random_state=0, n_jobs=1).fit(rows()).to_scorer()
+    stored = {name: array for name, array in scorer.arrays().items() if name != "starts"}
+    again = load_scorer(scorer.KIND, stored, scorer.params())
+    assert again.score(rows(5, seed=1)).tolist() == scorer.score(rows(5, seed=1)).tolist()
 
 
 @pytest.mark.parametrize("case", damaged())
