@@ -43,7 +43,12 @@ EVIDENCE = ("log_max_dynamic_acc", "log_peak_over_mad")
 WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
 WINDOW_S, HOP_S = 5.0, 0.5
 MOVING = ("log_mean_jerk", "log_mean_gyr", "log_median_dynamic_acc", "log_max_acc")
-EXTRA = [NAMES.index(name) for name in (*EVIDENCE, "max_tilt_2s", "log_range_acc_1s", "spectral_entropy")]
+AFTERMATH = ("log_max_dynamic_acc", "tilt_first_last")
+NOVELTY_WEIGHT = 2.0
+EXTRA = [
+    NAMES.index(name) for name in (*EVIDENCE, "tilt_first_last", "max_tilt_2s", "spectral_entropy", "log_std_acc_last")
+]
+APART = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), (0.5, 1, 1), (1, 0.5, 1), (1, 1, 0.5))  # hard, alone, aftermath
 MOTIONLESS = (  # m/s2, rad/s: first the default
     (motion.MOTIONLESS_ACC_MS2, motion.MOTIONLESS_GYR_RADS),
     *((acc_ms2, motion.MOTIONLESS_GYR_RADS) for acc_ms2 in (0.02, 0.05, 0.2, 0.5)),
@@ -56,29 +61,79 @@ FIGURES = ("trial_auc", "trial_sensitivity_at_1pct", "trial_gmean", "inner_auc",
 
 Form = Callable[[FloatArray], FloatArray]
 
-# Scores (n,) of z (n, 1 + e) in the order of novelty, EVIDENCE, max_tilt_2s, log_range_acc_1s, spectral_entropy
-FORMS: Mapping[str, Form] = {
-    "novelty + evidence from -2 on (default)": lambda z: z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
-    "novelty alone": lambda z: z[:, 0],
-    "evidence alone": lambda z: _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
-    "without log_max_dynamic_acc": lambda z: z[:, 0] + _above(z[:, 2], LEAST_EVIDENCE),
-    "without log_peak_over_mad": lambda z: z[:, 0] + _above(z[:, 1], LEAST_EVIDENCE),
-    "evidence from -1 on": lambda z: z[:, 0] + _above(z[:, 1:3], -1.0).sum(axis=1),
-    "evidence from 0 on": lambda z: z[:, 0] + _above(z[:, 1:3], 0.0).sum(axis=1),
-    "evidence two-sided": lambda z: z[:, :3].sum(axis=1),
-    "novelty weighs 2": lambda z: 2 * z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
-    "novelty weighs 1/2": lambda z: z[:, 0] / 2 + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1),
-    "with max_tilt_2s": lambda z: z[:, 0] + _above(z[:, 1:4], LEAST_EVIDENCE).sum(axis=1),
-    "with log_range_acc_1s": lambda z: z[:, 0] + _above(z[:, [1, 2, 4]], LEAST_EVIDENCE).sum(axis=1),
-    "with spectral_entropy": lambda z: z[:, 0] + _above(z[:, [1, 2, 5]], LEAST_EVIDENCE).sum(axis=1),
-    "sum of log(max(z, 0) + .2)": lambda z: np.log(_above(z[:, :3], 0.0) + 0.2).sum(axis=1),
-    "sum of log(max(z, 0) + 1)": lambda z: np.log(_above(z[:, :3], 0.0) + 1.0).sum(axis=1),
-    "smallest of the three": lambda z: z[:, :3].min(axis=1),
-}
 
-
-def _above(z: FloatArray, least: float) -> FloatArray:
+def _above(z: FloatArray, least: float = LEAST_EVIDENCE) -> FloatArray:
     return np.maximum(z, least)
+
+
+def _together(*columns: FloatArray) -> FloatArray:
+    """Evidence of columns that must come together."""
+    return _above(np.minimum.reduce(columns))
+
+
+def _fused(z: FloatArray, weight: float = NOVELTY_WEIGHT, weights: Sequence[float] = (1.0, 1.0, 1.0)) -> FloatArray:
+    """The default's score, or with other weights of novelty, and of hardness, loneliness and aftermath."""
+    aftermath = _together(z[:, ACC], z[:, TILT])
+    total: FloatArray = weight * z[:, 0] + np.column_stack([_above(z[:, [ACC, ALONE]]), aftermath]) @ np.array(weights)
+    return total
+
+
+def _impact(z: FloatArray) -> FloatArray:
+    """The default without its aftermath."""
+    return _fused(z, weights=(1, 1, 0))
+
+
+def _logs(least: float) -> Form:
+    """Sum of logs of the four parts, each taken from 0 on and raised by `least`."""
+
+    def score(z: FloatArray) -> FloatArray:
+        parts = np.column_stack([z[:, [0, ACC, ALONE]], np.minimum(z[:, ACC], z[:, TILT])])
+        total: FloatArray = np.log(_above(parts, 0.0) + least).sum(axis=1)
+        return total
+
+    return score
+
+
+def _from(least: float) -> Form:
+    """The default with its evidence from `least` on."""
+
+    def score(z: FloatArray) -> FloatArray:
+        parts = np.column_stack([z[:, [ACC, ALONE]], np.minimum(z[:, ACC], z[:, TILT])])
+        total: FloatArray = NOVELTY_WEIGHT * z[:, 0] + _above(parts, least).sum(axis=1)
+        return total
+
+    return score
+
+
+ACC, ALONE, TILT, TILT_2S, ENTROPY, MOVES_LAST = range(1, 7)  # columns of z behind novelty, in the order of EXTRA
+FORMS: Mapping[str, Form] = {  # scores (n,) of z (n, 1 + 6)
+    "2 novelty + hardness + loneliness + aftermath (default)": _fused,
+    "novelty weighs 1": lambda z: _fused(z, 1.0),
+    "novelty weighs 1.5": lambda z: _fused(z, 1.5),
+    "novelty weighs 3": lambda z: _fused(z, 3.0),
+    "novelty alone": lambda z: z[:, 0],
+    "evidence alone": lambda z: _fused(z, 0.0),
+    "without log_max_dynamic_acc alone": lambda z: _fused(z, weights=(0, 1, 1)),
+    "without log_peak_over_mad": lambda z: _fused(z, weights=(1, 0, 1)),
+    "without aftermath": _impact,
+    "without aftermath, novelty weighs 1 (default before)": lambda z: _fused(z, 1.0, (1, 1, 0)),
+    "aftermath: tilt_first_last alone": lambda z: _impact(z) + _above(z[:, TILT]),
+    "aftermath: impact and max_tilt_2s": lambda z: _impact(z) + _together(z[:, ACC], z[:, TILT_2S]),
+    "aftermath: impact and little of log_std_acc_last": lambda z: _impact(z) + _together(z[:, ACC], -z[:, MOVES_LAST]),
+    "aftermath: little of log_std_acc_last alone": lambda z: _impact(z) + _above(-z[:, MOVES_LAST]),
+    "aftermath: tilt_first_last and log_peak_over_mad": lambda z: _impact(z) + _together(z[:, ALONE], z[:, TILT]),
+    "aftermath: tilt_first_last and novelty": lambda z: _impact(z) + _together(z[:, 0], z[:, TILT]),
+    "spectral_entropy for the aftermath": lambda z: _impact(z) + _above(z[:, ENTROPY]),
+    "spectral_entropy, novelty weighs 1": lambda z: _fused(z, 1.0, (1, 1, 0)) + _above(z[:, ENTROPY]),
+    "with spectral_entropy": lambda z: _fused(z) + _above(z[:, ENTROPY]),
+    "with impact and spectral_entropy": lambda z: _fused(z) + _together(z[:, ACC], z[:, ENTROPY]),
+    "evidence from -1 on": _from(-1.0),
+    "evidence from 0 on": _from(0.0),
+    "evidence two-sided": _from(-np.inf),
+    "sum of log(max(z, 0) + .2)": _logs(0.2),
+    "sum of log(max(z, 0) + 1)": _logs(1.0),
+    "smallest of the four": lambda z: np.minimum.reduce(z[:, [0, ACC, ALONE, TILT]], axis=1),
+}
 
 
 @dataclass(frozen=True)
@@ -112,7 +167,7 @@ class Variant:
     moving: str = "log_std_acc"
     moving_from: float = 0.5
     rest_share: float | None = None
-    form: Form = FORMS["novelty + evidence from -2 on (default)"]
+    form: Form = _fused
     columns_of: Callable[[FloatArray], FloatArray] = lambda X: X[:, EXTRA]
     fits: dict[int, Fitted] = field(default_factory=dict)
 
@@ -172,8 +227,8 @@ def _without(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name not in names)
 
 
-def _ensemble(n: int) -> RandomProjectionEnsemble:
-    return RandomProjectionEnsemble(OCNN(5, 5, floor=10.0), combine="mean", n_estimators=n)
+def _ensemble(n: int, k: int = 3, floor: float = fusion.PLAIN_DISTANCE) -> RandomProjectionEnsemble:
+    return RandomProjectionEnsemble(OCNN(k, k, floor=floor), combine="mean", n_estimators=n)
 
 
 def tables() -> dict[str, list[Variant]]:
@@ -189,10 +244,8 @@ def tables() -> dict[str, list[Variant]]:
             replace(base, key="one space, every 4th window", stride=4, fits={}),
             Variant("one space, floor 10", lambda: _floored(10.0)),
             Variant("one space, floor 1", lambda: _floored(1.0)),
-            Variant("9 projections", lambda: _ensemble(9)),
-            Variant("25 projections, floor 10 (preset working)", lambda: _ensemble(25)),
-            Variant("9 projections, every 4th window", lambda: _ensemble(9), stride=4),
-            Variant("25 projections, every 4th window", lambda: _ensemble(25), stride=4),
+            *(Variant(f"{n} projections", partial(_ensemble, n)) for n in (3, 5, 9, 25)),
+            Variant("25 projections, five neighbours, floor 10", lambda: _ensemble(25, 5, 10.0)),
             Variant("one layer of KRR (AEKOC form), every 4th window", lambda: _layers(1), stride=4),
             Variant("two layers of KRR, every 4th window", lambda: _layers(2), stride=4),
         ],
@@ -206,8 +259,7 @@ def tables() -> dict[str, list[Variant]]:
             for weight in (1.0, 1.5, 2.0, 3.0)
         ],
         "apart": [
-            replace(base, key=f"{acc:g}, {alone:g}{' (default)' if acc == alone else ''}", form=_apart(acc, alone))
-            for acc, alone in ((1, 1), (2, 1), (1, 2), (1, 0.5), (0.5, 1), (2, 0.5), (0.5, 2))
+            replace(base, key=", ".join(f"{weight:g}" for weight in weights), form=_apart(weights)) for weights in APART
         ],
         "moving": [
             base,
@@ -233,11 +285,11 @@ def tables() -> dict[str, list[Variant]]:
 
 
 def _weighted(weight: float) -> Form:
-    return lambda z: weight * z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE).sum(axis=1)
+    return lambda z: _fused(z, weight)
 
 
-def _apart(acc: float, alone: float) -> Form:
-    return lambda z: z[:, 0] + _above(z[:, 1:3], LEAST_EVIDENCE) @ np.array([acc, alone])
+def _apart(weights: Sequence[float]) -> Form:
+    return lambda z: _fused(z, weights=weights)
 
 
 def _floored(floor: float) -> Any:
@@ -261,31 +313,35 @@ def measured(trials: list[Trial], variants: list[Variant], seed: int) -> Iterato
 
 
 def evidences(trials: list[Trial], seed: int) -> Iterator[str]:
-    """A row for each choice of evidence, by inner AUC: one more column, another for either of the two, another pair.
+    """A row for each choice of evidence, by inner AUC: a third beside EVIDENCE, alone or together with one of the two;
+    one or two columns alone.
 
     Columns count in both directions, `-` where little of it is evidence. Novelty is fitted once.
     """
     parts: list[FloatArray] = []  # z of each job, novelty first
 
     def kept(z: FloatArray) -> FloatArray:
-        parts.append(_above(z, LEAST_EVIDENCE))
+        parts.append(z)
         return z[:, 0]
 
     run = Run.of(trials, Variant("", form=kept, columns_of=lambda X: np.column_stack([X, -X])), seed)
     names = (*NAMES, *(f"-{name}" for name in NAMES))
-    choices = [(*EVIDENCE, name) for name in names if name not in EVIDENCE]
-    choices += [(name,) for name in names] + list(combinations(names, 2))
+    others = [name for name in names if name not in EVIDENCE]
+    choices: list[tuple[tuple[str, ...], ...]] = [((name,),) for name in names]
+    choices += [((one,), (other,)) for one, other in combinations(names, 2)]
+    choices += [(*((own,) for own in EVIDENCE), (name,)) for name in others]
+    choices += [(*((own,) for own in EVIDENCE), (own, name)) for name in others for own in EVIDENCE]
     rows = []
     for chosen in choices:
-        columns = [1 + names.index(name) for name in chosen]
+        columns = [[1 + names.index(name) for name in evidence] for evidence in chosen]
         scores = []
         for z, (job, own) in zip(parts, run.scores, strict=True):
-            score = np.concatenate(own) + z[:, columns].sum(axis=1)
+            score = NOVELTY_WEIGHT * np.concatenate(own) + sum(_together(*z.T[group]) for group in columns)
             scores.append((job, np.split(score, np.cumsum([len(one) for one in own])[:-1])))
-        rows.append((*replace(run, scores=scores).inner(), chosen))
+        rows.append((*replace(run, scores=scores).inner(), " + ".join(map(" and ".join, chosen))))
+    default = " + ".join((*EVIDENCE, " and ".join(AFTERMATH)))
     for rank, (auc, at_1pct, chosen) in enumerate(sorted(rows, reverse=True), 1):
-        of_default = " (default)" if chosen == EVIDENCE else ""
-        yield f"| {rank} of {len(rows)} | {', '.join(chosen)}{of_default} | {auc:.4f} | {at_1pct:.4f} |"
+        yield f"| {rank} of {len(rows)} | {chosen}{' (default)' * (chosen == default)} | {auc:.4f} | {at_1pct:.4f} |"
 
 
 def motionless(recordings: Sequence[Recording], limits: Sequence[tuple[float, float]]) -> Iterator[str]:
