@@ -58,9 +58,15 @@ class MemberLoop:
         return n_rejecting > bar
 
 
+def tree_loop(detector: RandomProjectionEnsemble) -> MemberLoop:
+    """scipy's cKDTree, one a member."""
+    from scipy.spatial import cKDTree
+
+    return MemberLoop(detector, lambda X: cKDTree(X).query)
+
+
 def peers(detector: RandomProjectionEnsemble) -> dict[str, Decide]:
     """scipy's cKDTree, plain and with the same stop at a majority, and scikit-learn's brute force and tree."""
-    from scipy.spatial import cKDTree
     from sklearn.neighbors import NearestNeighbors
 
     def neighbors(algorithm: str) -> Callable[[FloatArray], Query]:
@@ -70,7 +76,7 @@ def peers(detector: RandomProjectionEnsemble) -> dict[str, Decide]:
 
         return make
 
-    trees = MemberLoop(detector, lambda X: cKDTree(X).query)
+    trees = tree_loop(detector)
     brute, tree = MemberLoop(detector, neighbors("brute")), MemberLoop(detector, neighbors("kd_tree"))
     return {
         "ckdtree": trees.decide,
@@ -162,16 +168,34 @@ def scoring(rows: Rows, *, n_members: int = 25, rounds: int = 15) -> dict[str, A
 
 def by_rows(
     make: Callable[[int], Rows], sizes: Sequence[int], *, n_members: int = 25, rounds: int = 15
-) -> dict[str, Any]:
-    """Milliseconds a normal window, whole vote, over numbers of training rows; and what the largest costs more."""
-    timed: dict[str, dict[str, float]] = {}
+) -> list[dict[str, Any]]:
+    """Normal windows and falls, one alone, whole vote, over numbers of training rows: our engines and the cKDTree loop.
+
+    ways: at each size in turns, as `deciding`. growth: of each way, all sizes in turns, the ratio to the smallest.
+    """
+    tested: dict[str, FloatArray] = {}
+    ways: dict[str, dict[str, Decide]] = {}
     for n_rows in sizes:
         rows = make(n_rows)
-        ways = {name: way for name, way in ours(fitted(rows, n_members)).items() if not name.endswith("_stops")}
-        tasks = {
-            name: (lambda number, way=way, Z=rows.normal: way(Z[number % len(Z)][None])) for name, way in ways.items()
+        detector = fitted(rows, n_members)
+        whole = {name: way for name, way in ours(detector).items() if not name.endswith("_stops")}
+        ways[str(n_rows)] = whole | {"ckdtree": tree_loop(detector).decide}
+        tested |= {f"{kind} {n_rows}": Z for kind, Z in (("normal", rows.normal), ("fall", rows.fall))}
+    names = [*ways[str(sizes[0])]]
+    found = []
+    for kind in ("normal", "fall"):
+
+        def at(size: str, name: str, kind: str = kind) -> Callable[[int], BoolArray]:
+            Z, way = tested[f"{kind} {size}"], ways[size][name]
+            return lambda number: way(Z[number % len(Z)][None])
+
+        beside = {
+            size: in_turns({name: at(size, name) for name in names}, rounds, reference=names[-2], calls=CALLS)
+            for size in ways
         }
-        found = in_turns(tasks, rounds, reference="numpy", calls=CALLS)
-        timed[str(n_rows)] = {name: entry["ms"] for name, entry in found.items()}
-    first, last = timed[str(sizes[0])], timed[str(sizes[-1])]
-    return {"ms": timed, "cost_ratio": {name: round(last[name] / first[name], 2) for name in last}}
+        growth = {
+            name: in_turns({size: at(size, name) for size in ways}, rounds, reference=str(sizes[0]), calls=CALLS)
+            for name in names
+        }
+        found.append({"windows": kind, "reference": names[-2], "ways": beside, "growth": growth})
+    return found

@@ -17,7 +17,7 @@ from stream_occ.plugins import load_plugin, plugin_names
 FAMILY = "stream_occ.bench.parts"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyod", "river", "tsfel", "tsfresh", "msgspec", "orjson")
 
-__all__ = ["Found", "Ratio", "Settings", "draw", "measure", "part_names", "three_digits"]
+__all__ = ["Amount", "Found", "Ratio", "Settings", "draw", "measure", "part_names", "three_digits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,49 @@ class Ratio:
     times: float
     at_least: float | None = None
 
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the bar is reached; None where there is none."""
+        return None if self.at_least is None else self.times >= self.at_least
+
     def line(self) -> str:
         """For people."""
-        bar = "" if self.at_least is None else f" (bar: {self.at_least:g})"
+        bar = "" if self.at_least is None else f" (bar: {self.at_least:g}{'' if self.is_met else ', not met'})"
         return f"{self.times:>9.3g} x  {self.task}: {self.peer}{bar}"
 
 
 @dataclass(frozen=True, slots=True)
+class Amount:
+    """How much something takes, or how many there are, where no peer is beside it; with the bar, from one side."""
+
+    what: str
+    value: float
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the bar is kept; None where there is none."""
+        if self.at_most is not None:
+            return self.value <= self.at_most
+        return None if self.at_least is None else self.value >= self.at_least
+
+    def line(self) -> str:
+        """For people."""
+        bars = (("at most", self.at_most), ("at least", self.at_least))
+        missed = ", not met" if self.is_met is False else ""
+        told = "".join(f" (bar: {side} {bar:g}{missed})" for side, bar in bars if bar is not None)
+        return f"{self.what}: {self.value:g} {self.unit}{told}"
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """What a part has measured. lines: what no ratio says; not_installed: peers that are absent."""
+    """What a part has measured. lines: what no ratio or amount says; not_installed: peers that are absent."""
 
     figures: dict[str, Any]
     ratios: Sequence[Ratio] = ()
+    amounts: Sequence[Amount] = field(default=(), kw_only=True)
     lines: Sequence[str] = ()
     not_installed: Sequence[str] = field(default=())
 
@@ -114,7 +145,12 @@ def measure(names: Sequence[str], settings: Settings, told: Callable[[str, Found
             report["parts"][name] = {"skipped": str(error)}
             told(name, str(error))
             continue
-        report["parts"][name] = {"load_1min": [round(load, 1), round(os.getloadavg()[0], 1)], **asdict(found)}
+        judged = {
+            kind: [asdict(each) | {"is_met": each.is_met} for each in entries]
+            for kind, entries in (("ratios", found.ratios), ("amounts", found.amounts))
+        }
+        loads = [round(load, 1), round(os.getloadavg()[0], 1)]
+        report["parts"][name] = {"load_1min": loads, **asdict(found), **judged}
         told(name, found)
     return report
 

@@ -93,6 +93,7 @@ def _lines(name: str, found: Found | str) -> list[str]:
     return [
         f"{name}:",
         *(f"  {ratio.line()}" for ratio in found.ratios),
+        *(f"  {amount.line()}" for amount in found.amounts),
         *(f"  {line}" for line in found.lines),
         *missing,
     ]

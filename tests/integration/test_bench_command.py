@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from stream_occ.bench import peers, serving
-from stream_occ.bench.parts import features, service
+from stream_occ.bench.parts import features, footprint, ocnn, service
 from stream_occ.bench.peers import shared_product
-from stream_occ.bench.report import Found, Ratio, Settings, draw, measure, part_names
+from stream_occ.bench.report import Amount, Found, Ratio, Settings, draw, measure, part_names
 from stream_occ.bench.rows import synthetic_rows
 from stream_occ.cli import run
 from stream_occ.errors import ServiceError
@@ -29,7 +29,7 @@ def test_a_part_gives_json_a_plot_and_lines(tmp_path: Path, capsys: pytest.Captu
     assert report["settings"] == {"n_rows": 1000, "dataset": "mobifall", "data": None, "is_quick": True}
     assert report["machine"]["versions"]["numpy"]
     part = report["parts"]["decoding"]
-    assert set(part) == {"load_1min", "figures", "ratios", "lines", "not_installed"}
+    assert set(part) == {"load_1min", "figures", "ratios", "amounts", "lines", "not_installed"}
     assert {(ratio["task"], ratio["peer"]) for ratio in part["ratios"]} >= {
         ("JSON, 50 samples", "json, numpy"),
         ("JSON, 1 sample", "pydantic, numpy"),
@@ -38,7 +38,10 @@ def test_a_part_gives_json_a_plot_and_lines(tmp_path: Path, capsys: pytest.Captu
     assert ET.parse(plot).getroot().tag.endswith("svg")
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "decoding:"
-    assert any(line.endswith("JSON, 50 samples: json, numpy (bar: 3)") for line in told)
+    [barred] = [ratio for ratio in part["ratios"] if ratio["at_least"] is not None]
+    assert barred["is_met"] == (barred["times"] >= barred["at_least"] == 3.0)
+    end = "(bar: 3)" if barred["is_met"] else "(bar: 3, not met)"
+    assert any(line.endswith(f"JSON, 50 samples: json, numpy {end}") for line in told)
 
 
 def test_json_on_stdout_is_nothing_but_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +106,7 @@ def test_peers_that_are_not_installed_are_one_line(
     assert run(["bench", "features", "--quick"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "  not installed: tsfel, tsfresh"
-    assert any(line.endswith("khan31r, one window: per-feature scipy") for line in lines)
+    assert any("khan31r, one window: per-feature scipy (bar: 50" in line for line in lines)
 
 
 def test_the_naive_features_are_ours() -> None:
@@ -133,7 +136,8 @@ def test_quick_ocnn_has_all_kinds_of_windows_and_other_detectors() -> None:
     assert {"sklearn LocalOutlierFactor", "sklearn OneClassSVM", "sklearn IsolationForest"} <= set(ways)
     assert set(ways["sklearn OneClassSVM"]) == {"ms", "ratio", "cold_ms", "cold_ratio"}
     assert all(ratio["at_least"] is None for ratio in found["ratios"])
-    assert set(found["figures"]["by_rows"]["ms"]) == {"300"}
+    assert [set(entry["ways"]) for entry in found["figures"]["by_rows"]] == [{"300"}, {"300"}]
+    assert found["amounts"] == []
 
 
 def test_the_largest_number_of_devices_is_found_by_doubling_and_halving() -> None:
@@ -175,6 +179,59 @@ def test_parts_are_files() -> None:
     assert set(part_names()) == {"decoding", "features", "footprint", "krr", "ocnn", "service", "training"}
     assert Ratio("a", "b", 12.345, 3.0).line() == "     12.3 x  a: b (bar: 3)"
     assert Found({}).not_installed == ()
+
+
+def test_a_bar_is_met_where_it_is_touched() -> None:
+    """From either side; where none is meant nothing is said of it."""
+    assert [Ratio("a", "b", times, 3.0).is_met for times in (2.99, 3.0)] == [False, True]
+    assert [Amount("a", value, "s", at_most=1.5).is_met for value in (1.5, 1.51)] == [True, False]
+    assert [Amount("a", value, "devices", at_least=1000).is_met for value in (999, 1000)] == [False, True]
+    assert (Ratio("a", "b", 2.0).is_met, Amount("a", 2.0, "s").is_met) == (None, None)
+    assert Amount("a", 0.5, "s", at_most=1.5).line() == "a: 0.5 s (bar: at most 1.5)"
+    assert Amount("a", 2.0, "s", at_most=1.5).line() == "a: 2 s (bar: at most 1.5, not met)"
+    assert Ratio("a", "b", 2.0, 3.0).line().endswith("(bar: 3, not met)")
+
+
+def test_bars_stand_in_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Growth, start, memory and devices as ratios do: the figure, its bar and whether it is met."""
+    runs: list[str] = []
+
+    class Ran:
+        first_decision_s, rss_mb = 0.4, 90.0
+
+    monkeypatch.setattr(footprint, "run", lambda folder, model, load: runs.append(load.options) or Ran())
+    monkeypatch.setattr(footprint, "make_model", lambda path, n_rows: None)
+    monkeypatch.setattr(footprint, "mosquitto", lambda: "mosquitto")
+    monkeypatch.setattr(footprint, "absent", lambda name: ())
+    part = measure(["footprint"], Settings(), lambda name, found: None)["parts"]["footprint"]
+    assert [(each["what"], each["value"], each["at_most"], each["is_met"]) for each in part["amounts"]] == [
+        ("numpy: start to first decision", 0.4, 1.5, True),
+        ("numpy: resident memory", 90.0, 80.0, False),
+        ("compiled: start to first decision", 0.4, 1.5, True),
+        ("compiled: resident memory", 90.0, 200.0, True),
+    ]
+    assert len(runs) == 2 * footprint.N_RUNS
+
+
+def test_growth_with_rows_has_a_bar_at_the_size_it_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """26,660 rows over 1,000, of our engines; 100,000 are measured by the command itself, and told without."""
+    asked: list[Any] = []
+    times = {"1000": {"ratio": 1.0}, "26660": {"ratio": 9.0}, "100000": {"ratio": 20.0}}
+
+    def by_rows(make: Any, sizes: Any, **options: Any) -> Any:
+        asked.append(sizes)
+        return [{"windows": "fall", "reference": "numpy", "ways": {}, "growth": {"numpy": times, "ckdtree": times}}]
+
+    monkeypatch.setattr(ocnn, "by_rows", by_rows)
+    monkeypatch.setattr(Settings, "rows", lambda settings: [])
+    amounts = ocnn.measure(Settings()).amounts
+    assert asked == [[1_000, 5_000, 26_660, 100_000]]
+    assert [(each.what, each.at_most, each.is_met) for each in amounts] == [
+        ("fall, alone, numpy: cost(26660) / cost(1000)", 8.0, False),
+        ("fall, alone, numpy: cost(100000) / cost(1000)", None, None),
+        ("fall, alone, ckdtree: cost(26660) / cost(1000)", None, None),
+        ("fall, alone, ckdtree: cost(100000) / cost(1000)", None, None),
+    ]
 
 
 @pytest.mark.broker

@@ -23,11 +23,16 @@ def test_all_ways_decide_alike() -> None:
 
 
 def test_costs_are_compared_over_numbers_of_rows() -> None:
-    """Both engines, at each size."""
-    found = by_rows(synthetic_rows, (100, 300), n_members=2, rounds=1)
-    assert set(found["ms"]) == {"100", "300"}
+    """Both engines and the loop, at each size; each beside itself on the fewest rows."""
+    names = ["numpy", *(["compiled"] if engines.has_numba() else []), "ckdtree"]
+    normal, fall = by_rows(synthetic_rows, (100, 300), n_members=2, rounds=1)
+    assert (normal["windows"], fall["windows"]) == ("normal", "fall")
+    for found in (normal, fall):
+        assert {size: [*ways] for size, ways in found["ways"].items()} == {"100": names, "300": names}
+        assert [*found["growth"]] == names
+        for sizes in found["growth"].values():
+            assert (set(sizes), sizes["100"]["ratio"]) == ({"100", "300"}, 1.0)
     assert len(scoring(synthetic_rows(100), n_members=1, rounds=1)["timed"]) == 4
-    assert set(found["cost_ratio"]) == {"numpy", *(["compiled"] if engines.has_numba() else [])}
 
 
 def test_training_by_trees_of_other_people_finds_the_same() -> None:

@@ -21,7 +21,7 @@ RATE_HZ = 50.0
 N_SAMPLES = 225
 BATCH = 128
 CALLS = 20
-BAR = 50.0  # to per-feature scipy and to tsfel, in a batch
+BAR = 50.0  # to per-feature scipy, tsfel and tsfresh
 AXES = ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z")
 NORM_STATISTICS = {  # of tsfel, by domain; the axes' means come to that
     "statistical": ("Mean", "Max", "Min", "Standard deviation", "Interquartile range", "Absolute energy"),
@@ -61,8 +61,7 @@ def measure(settings: Settings) -> Found:
         figures[task] = {
             name: {**of, "us_a_window": three_digits(1000 * of["ms"] / size)} for name, of in timed.items()
         }
-        others, bar = [name for name in ways if name not in ours], BAR if size > 1 else None
-        ratios += [Ratio(f"khan31r, {task}", name, timed[name]["ratio"], bar) for name in others]
+        ratios += [Ratio(f"khan31r, {task}", name, timed[name]["ratio"], BAR) for name in ways if name not in ours]
         ratios.append(Ratio(f"khan31r, {task}", "our fall31", timed["fall31"]["ratio"]))
     engines.select("auto")
     us = {task: figures[task]["fall31"]["us_a_window"] for task in figures if task != "n_samples"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from stream_occ.bench.ocnn import BATCH, CALLS, borderline, by_rows, deciding, fitted, ours
 from stream_occ.bench.peers import absent, detectors, shared_product
-from stream_occ.bench.report import Found, Ratio, Settings, three_digits
+from stream_occ.bench.report import Amount, Found, Ratio, Settings, three_digits
 from stream_occ.bench.rows import Rows, synthetic_rows
 from stream_occ.bench.timing import in_turns
 
@@ -28,6 +28,7 @@ BARS = {  # of the compiled engine
     **{(kind, BATCH, "sklearn_brute"): 4.0 for kind in ("normal", "borderline", "fall")},
 }
 NUMPY_BAR = 3.0  # of the numpy engine, to the loop, one normal window
+GROWTH_BAR, BARRED_SIZE = 8.0, "26660"  # what a window costs with so many rows, over what it costs with the fewest
 
 
 def measure(settings: Settings) -> Found:
@@ -41,11 +42,12 @@ def measure(settings: Settings) -> Found:
         ratios += _ratios(rows.name, figures[rows.name], has_bars=settings.has_bars)
         equal = min(decided["equal_decisions"].values())
         lines.append(f"{rows.name}, {decided['n_rows']} rows: all ways decide alike in {100 * equal:g} %")
-    sizes = [size for size in SIZES if size <= settings.n_rows] or [settings.n_rows]
+    most = max(settings.n_rows, SIZES[-1]) if settings.has_bars else settings.n_rows
+    sizes = [size for size in SIZES if size <= most] or [settings.n_rows]
     figures["by_rows"] = by_rows(synthetic_rows, sizes, n_members=settings.n_members, rounds=settings.rounds)
-    for name, cost in figures["by_rows"]["cost_ratio"].items():
-        lines.append(f"{name}: a window costs {cost:g} times as much with {sizes[-1]} rows as with {sizes[0]}")
-    return Found(figures, ratios, lines, absent("numba", "pyod", "river"))
+    ratios += _ratios_by_rows(figures["by_rows"])
+    amounts = _growth(figures["by_rows"], has_bars=settings.has_bars)
+    return Found(figures, ratios, lines, absent("numba", "pyod", "river"), amounts=amounts)
 
 
 def beside(rows: Rows, settings: Settings) -> list[dict[str, Any]]:
@@ -65,6 +67,33 @@ def beside(rows: Rows, settings: Settings) -> list[dict[str, Any]]:
         found = in_turns(turns, settings.rounds, reference=reference, calls=CALLS)
         timed.append({"windows": kind, "batch": 1, "reference": reference, "ways": found})
     return timed
+
+
+def _ratios_by_rows(found: list[dict[str, Any]]) -> list[Ratio]:
+    """At each number of rows the loop, and our other engine, to our fastest."""
+    return [
+        Ratio(f"synthetic, {size} rows, {entry['windows']}, alone", LABELS[way], values["ratio"])
+        for entry in found
+        for size, ways in entry["ways"].items()
+        for way, values in ways.items()
+        if way != entry["reference"]
+    ]
+
+
+def _growth(found: list[dict[str, Any]], *, has_bars: bool) -> list[Amount]:
+    """What a window costs with more rows over what it costs with the fewest, of each engine and the loop."""
+    return [
+        Amount(
+            f"{entry['windows']}, alone, {way}: cost({size}) / cost({next(iter(sizes))})",
+            values["ratio"],
+            "times",
+            GROWTH_BAR if has_bars and size == BARRED_SIZE and way != "ckdtree" else None,
+        )
+        for entry in found
+        for way, sizes in entry["growth"].items()
+        for size, values in sizes.items()
+        if size != next(iter(sizes))
+    ]
 
 
 def _ratios(name: str, figures: dict[str, Any], *, has_bars: bool) -> list[Ratio]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_occ.bench.peers import absent
-from stream_occ.bench.report import Found, Settings
+from stream_occ.bench.report import Amount, Found, Settings
 from stream_occ.bench.serving import MOBIFALL_WINDOWS, Load, make_model, mosquitto, run
 
 BAR = 1_000  # devices
@@ -28,12 +28,16 @@ def measure(settings: Settings) -> Found:
     """
     mosquitto()
     n_rows = min(settings.n_rows, MOBIFALL_WINDOWS)
-    figures: dict[str, Any] = {"n_rows": n_rows, "bar": BAR}
+    figures: dict[str, Any] = {"n_rows": n_rows}
     with tempfile.TemporaryDirectory() as name:
         make_model(Path(name) / "bench.occ", n_rows)
         figures |= {how: searched(Path(name), settings, is_kept=is_kept) for how, is_kept in HOWS.items()}
+    bar = None if settings.is_quick or n_rows < MOBIFALL_WINDOWS else BAR
+    amounts = [
+        Amount(f"devices per core, {how}", figures[how]["devices_per_core"], "devices", at_least=bar) for how in HOWS
+    ]
     told = [f"{how}: {line}" for how in HOWS for line in lines(figures[how])]
-    return Found(figures, (), told, absent("numba"))
+    return Found(figures, lines=told, not_installed=absent("numba"), amounts=amounts)
 
 
 def searched(folder: Path, settings: Settings, *, is_kept: bool) -> dict[str, Any]:
@@ -76,6 +80,6 @@ def lines(figures: dict[str, Any]) -> list[str]:
     most = next((each for each in figures["runs"] if each["devices"] == figures["devices_per_core"]), None)
     if most is not None:
         shares = ", ".join(f"{name} {share:.2f}" for name, share in most["cpu_shares"].items())
-        told.append(f"devices per core: {most['devices']} (bar: {BAR}); of the core: {shares}")
+        told.append(f"{most['devices']} devices, of the core: {shares}")
         told.append(f"longest save {most['longest_save_ms']:g} ms")
     return told
