@@ -23,6 +23,8 @@ NS_PER_S = 1_000_000_000
 ACC_UNITS: dict[str, float] = {"m/s2": 1.0, "g": STANDARD_GRAVITY_MS2, "mg": STANDARD_GRAVITY_MS2 / 1000.0}
 GYR_UNITS: dict[str, float] = {"rad/s": 1.0, "deg/s": DEG_TO_RAD, "mdeg/s": DEG_TO_RAD / 1000.0}
 
+NO_INTEGERS: IntArray = np.empty(0, dtype=np.int64)
+
 Placement = Literal["unknown", "waist", "wrist", "thigh", "chest", "neck", "ankle"]
 
 
@@ -44,8 +46,8 @@ class SampleBlock:
     gyr_rads: FloatArray
     number: tuple[int | str, int] | None = None
     full_scale: tuple[float, float] = (np.inf, np.inf)
-    lost_rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    found_t_ns: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    lost_rows: IntArray = field(default_factory=lambda: NO_INTEGERS)
+    found_t_ns: IntArray = field(default_factory=lambda: NO_INTEGERS)
     n_partial: int = 0
     has_own_clock: bool = False
 
@@ -56,7 +58,7 @@ class SampleBlock:
     def loss(cls, device_id: str) -> SampleBlock:
         """No sample, and that some were sent here that did not come."""
         none = np.empty((0, 3))
-        return cls(device_id, np.empty(0, dtype=np.int64), none, none, lost_rows=np.zeros(1, dtype=np.int64))
+        return cls(device_id, NO_INTEGERS, none, none, lost_rows=np.zeros(1, dtype=np.int64))
 
 
 def joined(blocks: Sequence[SampleBlock]) -> list[SampleBlock]:

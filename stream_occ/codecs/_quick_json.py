@@ -94,13 +94,14 @@ def quick_block(kernels: Any, payload: bytes, device_id: str, profile: DevicePro
     if n_bytes > MAX_PAYLOAD_BYTES:
         return None
     n_most = n_bytes // 16 + 1  # a sample has 16 bytes at least
-    rest, stamps, (acc, gyr) = np.empty(n_bytes, np.uint8), np.empty(n_most, np.int64), np.empty((2, n_most, 3))
-    text = np.frombuffer(payload + b"\0", np.uint8)
-    size, n, key, seq, latest, largest_acc, largest_gyr = kernels.lift(text, rest, acc, gyr, stamps)
+    text = bytearray(payload)
+    text.append(0)
+    stamps, rows = np.empty(n_most, np.int64), np.empty((2, n_most, 3))
+    size, n, key, seq, latest, largest_acc, largest_gyr = kernels.lift(np.frombuffer(text, np.uint8), rows, stamps)
     if not 0 <= size <= _MAX_FORM_BYTES or n > MAX_SAMPLES:
         return None
     stamp_key = _STAMP_KEYS[key]
-    form, scale = _form(rest[:size].tobytes(), stamp_key), STAMP_SCALES[stamp_key.partition("_")[2]]
+    form, scale = _form(bytes(text[:size]), stamp_key), STAMP_SCALES[stamp_key.partition("_")[2]]
     if form is None or form.has_seq != (seq >= 0) or (form.device is not None and form.device != device_id):
         return None
     acc_factor = unit_factor("acc", profile, form.acc_unit, device_id)
@@ -112,5 +113,6 @@ def quick_block(kernels: Any, payload: bytes, device_id: str, profile: DevicePro
     if stamp_key.startswith("t0"):
         t_ns = regular_stamps(latest * scale, form.rate_hz, n, device_id)
     number = None if form.boot is None or seq < 0 else (form.boot, seq)
-    acc, gyr = in_our_axes(acc[:n], acc_factor, profile.axes), in_our_axes(gyr[:n], gyr_factor, profile.axes)
+    acc = in_our_axes(rows[0, :n], acc_factor, profile.axes)
+    gyr = in_our_axes(rows[1, :n], gyr_factor, profile.axes)
     return SampleBlock(device_id, t_ns, acc, gyr, number)

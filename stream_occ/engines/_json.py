@@ -24,7 +24,6 @@ MAX_POWER = 45
 POWER = np.array([float(10**k) for k in range(MAX_POWER + 1)])
 POWER_REST = np.array([float(10**k - int(float(10**k))) for k in range(MAX_POWER + 1)])  # for which a float has no room
 SPLIT = 2.0**27 + 1.0
-_ROWS = array(types.float64, 2, readonly=False)
 DOUBT = 2.0**-98  # of a quotient made of two floats, relative: four times what can come up
 
 
@@ -219,15 +218,18 @@ def _ahead(text, at):
 
 
 @compiled(
-    array(types.uint8, 1), array(types.uint8, 1, readonly=False), _ROWS, _ROWS, array(types.int64, 1, readonly=False)
+    array(types.uint8, 1, readonly=False),
+    array(types.float64, 3, readonly=False),
+    array(types.int64, 1, readonly=False),
 )
-def lift(text, rest, acc, gyr, stamps):
-    """Copies text to rest with 0 in place of an object's samples, stamps and seq, which go into the arrays.
+def lift(text, rows, stamps):
+    """Makes 0 of an object's samples, stamps and seq, in its text; rows (acc, gyr) and stamps take them.
 
-    text: a message and a 0 behind it, which ends every loop. Returns bytes of rest (-1 where anything is out of the
-    ordinary: an escape, a number that is not sure to the bit, a key twice, arrays of different lengths), number of
+    text: a message and a 0 behind it, which ends every loop. Returns bytes that are left (-1 where anything is out of
+    the ordinary: an escape, a number that is not sure to the bit, a key twice, arrays of different lengths), number of
     samples, key of the stamps (t_ns, t_us, t_ms, t_s, then t0_*), seq or -1, latest stamp, largest |acc| and |gyr|.
     """
+    acc, gyr = rows[0], rows[1]
     n, at, size, depth, key = len(text) - 1, 0, 0, 0, -1
     n_acc, n_gyr, n_stamps, stamp_key, seq, latest = 0, 0, 0, -1, np.int64(-1), np.int64(0)
     largest_acc, largest_gyr, n_batches = 0.0, 0.0, 0
@@ -252,7 +254,7 @@ def lift(text, rest, acc, gyr, stamps):
             at = _ahead(text, at)
             if text[at] != COMMA and text[at] != CLOSE_OBJECT:
                 return NOT_QUICK
-            rest[size] = ZERO
+            text[size] = ZERO  # what is left is never ahead of what is read
             size += 1
             key = -1
             continue
@@ -270,7 +272,7 @@ def lift(text, rest, acc, gyr, stamps):
             depth += (byte in (OPEN_OBJECT, OPEN)) - (byte in (CLOSE_OBJECT, CLOSE))
             key = -1
         for j in range(start, at):
-            rest[size] = text[j]
+            text[size] = text[j]
             size += 1
     is_regular = stamp_key >= T0_NS
     is_single = n_batches == 0
