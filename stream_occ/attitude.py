@@ -46,12 +46,13 @@ _TURNS = _turns()
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
     """Of n windows: whether gravity jumps so far that an axis changed, whether it jumps at all, whether it is of
-    another size than any body shows, and int64 1 where other axes explain the window better by far, -1 where its own
-    do well, or 0."""
+    another size than any body shows, gravity in m/s2, NaN where it was not looked at, and int64 1 where other axes
+    explain the window better by far, -1 where its own do well, or 0."""
 
     is_turned: BoolArray
     is_jump: BoolArray
     is_odd: BoolArray
+    gravity_ms2: FloatArray
     votes: IntArray
 
 
@@ -62,7 +63,9 @@ def agreement(signals: FloatArray, mean_ms2: FloatArray, *, rate_hz: float) -> A
     is_turned, is_jump = np.zeros((2, n), dtype=np.bool_)
     n_piece = max(1, round(PIECE_S * rate_hz))
     is_long = signals.shape[2] >= max(LEAST_S * rate_hz, 4 * n_piece)
-    found = Agreement(is_turned, is_jump, is_long & (size < LEAST_MEAN), np.zeros(n, dtype=np.int64))
+    found = Agreement(
+        is_turned, is_jump, is_long & (size < LEAST_MEAN), np.full(n, np.nan), np.zeros(n, dtype=np.int64)
+    )
     if not is_long:
         return found
     with np.errstate(all="ignore"):
@@ -116,7 +119,8 @@ def _look(found: Agreement, rows: IntArray, signals: FloatArray, n_piece: int, r
     fixed = np.ascontiguousarray((turning @ acc[..., None])[..., 0].transpose(0, 2, 1))
     found.is_jump[rows], found.is_turned[rows] = _jumps(fixed, max(1, round(n_piece / n_mean)))
     gravity, raw = (np.sqrt((mean**2).sum(axis=1)) / STANDARD_GRAVITY_MS2 for mean in (fixed.mean(2), acc.mean(1)))
-    is_gone = (gravity < LEAST_GRAVITY) & (raw < LEAST_GRAVITY)
+    larger = np.maximum(gravity, raw)
+    found.gravity_ms2[rows] = larger * STANDARD_GRAVITY_MS2
     square = (acc * acc).sum(axis=2).mean(axis=1) / STANDARD_GRAVITY_MS2**2
     own, still = 1 - gravity**2 / square, 1 - raw**2 / square
     is_right = (still - own > SPREAD_MARGIN) & (still > SPREAD_RATIO * own)
@@ -127,7 +131,7 @@ def _look(found: Agreement, rows: IntArray, signals: FloatArray, n_piece: int, r
     other = 1 - best / square[some]
     is_wrong[some] = (own[some] - other > SPREAD_MARGIN) & (own[some] > SPREAD_RATIO * other)
     found.votes[rows] = is_wrong.astype(np.int64) - is_right
-    found.is_odd[rows] |= is_gone | (gravity > MOST_GRAVITY) | is_wrong
+    found.is_odd[rows] |= (larger < LEAST_GRAVITY) | (gravity > MOST_GRAVITY) | is_wrong
 
 
 def _gravity(turning: FloatArray, acc: FloatArray) -> FloatArray:

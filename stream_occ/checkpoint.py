@@ -25,7 +25,7 @@ from stream_occ.samples import Decision
 from stream_occ.sensor import RestState, SensorState
 from stream_occ.windowing import CutterState
 
-FORMAT_VERSION = 16
+FORMAT_VERSION = 17
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (

@@ -5,6 +5,7 @@ Every rule speaks of single samples or single windows, so that any cutting of a 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ REST_STD_MS2 = 0.15
 GRAVITY_TOLERANCE = 0.12
 MEAN_OF_GRAVITY = (0.5, 2.5)  # of a window in which a body moves
 LEAST_OF_MOTION, MOST_OF_MOTION = 0.85, 1.6  # times gravity: what walks and runs have in the mean
+LEAST_STANDING = 0.8  # times gravity: what stands still in a window of any that do not jump
 _CHUNK = 256
 
 N_SIGNALS = 6
@@ -111,17 +113,20 @@ _NONE_BEFORE = np.full((1, 6), np.nan)  # equal to no sample
 _NO_STEPS: IntArray = np.zeros(6, dtype=np.int64)
 
 
-def motion_fault(mean_ms2: float) -> str | None:
+def motion_fault(mean_ms2: float, gravity_ms2: float = math.nan) -> str | None:
     """The named mistake that the mean |a| of a window points to, at rest or not; None where a body may show it, or NaN.
 
-    Nobody is for seconds at less than half of gravity or at more than 2.5 times as much: sprinting is below 2.
+    Nobody is for seconds at less than half of gravity or at more than 2.5 times as much: sprinting is below 2. What a
+    ride leaves without gravity is in the mean what gravity is in g, but little of it stands still: gravity_ms2, as in
+    `Signs`, where that is known.
     """
     low, high = (share * STANDARD_GRAVITY_MS2 for share in MEAN_OF_GRAVITY)
     if not (mean_ms2 < low or mean_ms2 > high):
         return None
     for code, expected in _MISTAKES:
         if LEAST_OF_MOTION * expected <= mean_ms2 < MOST_OF_MOTION * expected:
-            return code
+            is_bare = mean_ms2 < low and gravity_ms2 < LEAST_STANDING * expected
+            return "gravity_missing" if is_bare else code
     return "gravity_missing" if mean_ms2 < low else "acc_scale"
 
 
@@ -323,7 +328,8 @@ class Signs:
     changes; is_turned: gravity turns unseen by the gyroscope; is_noisy: noise in place of motion; is_saturated: it
     holds a saturated sample; is_lossy: it bridges a loss, is full of holes or has too few samples; is_spinning: it
     turns as nobody does; vote: 1 against the axes, -1 in favour of them; is_jump: gravity turns by less than is_turned
-    asks (`attitude.Agreement`); is_odd: anything else that no working sensor shows.
+    asks (`attitude.Agreement`); is_odd: anything else that no working sensor shows; gravity_ms2: what stands still in
+    it, NaN where that was not looked at.
     """
 
     held: int = 0
@@ -338,6 +344,7 @@ class Signs:
     vote: int = 0
     is_jump: bool = False
     is_odd: bool = False
+    gravity_ms2: float = math.nan
 
 
 CLEAN = Signs()

@@ -37,12 +37,13 @@ ODD_WINDOWS_FOR_FAULT = 60  # windows in a row, at rest or not, whose mean |a| n
 @dataclass(frozen=True, slots=True)
 class RestState:
     """Fault that |a| points to, at rest or not. `candidate` has been seen in `n_agreeing` windows at rest in a row;
-    n_odd: windows in a row whose mean |a| no body shows."""
+    n_odd: windows in a row whose mean |a| no body shows; n_bare: of these, without gravity."""
 
     fault: str | None = None
     candidate: str | None = None
     n_agreeing: int = 0
     n_odd: int = 0
+    n_bare: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def _signs_of(batch: WindowBatch, found: Motion, mean_ms2: FloatArray) -> list[S
             vote=int(votes[i]),
             is_jump=bool(jump[i]),
             is_odd=bool(odd[i]),
+            gravity_ms2=float(axes.gravity_ms2[i]),
         )
     return signs
 
@@ -111,7 +113,7 @@ def watch_sensor(
     quality, rest, is_odd = watch(state.quality, signs, n_overlapping=n_overlapping), state.rest, False
     if not quality.faults:  # what is stuck has no gravity to be measured
         is_at_rest = not np.isnan(rest_ms2)
-        fault = rest_fault(rest_ms2) if is_at_rest else motion_fault(mean_ms2)
+        fault = rest_fault(rest_ms2) if is_at_rest else motion_fault(mean_ms2, signs.gravity_ms2)
         is_odd = fault is not None
         if not _lacks_an_axis(signs):
             rest = _watch_rest(rest, fault) if is_at_rest else _watch_motion(rest, fault)
@@ -136,8 +138,11 @@ def _watch_rest(state: RestState, fault: str | None) -> RestState:
 
 
 def _watch_motion(state: RestState, fault: str | None) -> RestState:
-    """Names a fault once enough windows in a row show it without a rest; windows at rest alone take it back."""
-    if fault is None:
-        return replace(state, n_odd=0) if state.n_odd else state
-    n_odd = state.n_odd + 1
-    return replace(state, n_odd=n_odd) if n_odd < ODD_WINDOWS_FOR_FAULT else RestState(fault, fault)
+    """Names what a window shows once enough in a row were odd without a rest, half of them for want of gravity or more
+    than half for something else. Windows at rest alone take it back, or give it another name."""
+    if fault is None or state.fault is not None:
+        return replace(state, n_odd=0, n_bare=0) if state.n_odd else state
+    n_odd, n_bare = state.n_odd + 1, state.n_bare + (fault == "gravity_missing")
+    if n_odd < ODD_WINDOWS_FOR_FAULT or (fault == "gravity_missing") != (2 * n_bare >= n_odd):
+        return replace(state, n_odd=n_odd, n_bare=n_bare)
+    return RestState(fault, fault)

@@ -128,6 +128,16 @@ def test_window_is_judged_as_it_is_alone():
         assert seen(windows[0][:, :m] / 2) == ([False], [False], [False], [0])
 
 
+@pytest.mark.parametrize("angle_of", [lambda s: 0.0, bend, lambda s: 3.0 * s])
+def test_gravity_is_what_stands_still_in_either_frame(angle_of):
+    """A device that lies, bends or turns all the time: gravity of 1 (g read as m/s2) with half of that shaken, against
+    shaking that has the same mean."""
+    windows = np.stack([window(angle_of=angle_of, size=1.0, shake=0.5), window(angle_of=angle_of, size=0.0, shake=1.2)])
+    mean_ms2 = np.sqrt((windows[:, :3] ** 2).sum(axis=1)).mean(axis=1)
+    np.testing.assert_allclose(mean_ms2, 1.05, atol=0.1)
+    np.testing.assert_allclose(agreement(windows, mean_ms2, rate_hz=RATE_HZ).gravity_ms2, [1.0, 0.0], atol=0.25)
+
+
 @pytest.mark.parametrize("rate_hz", [0.5, 1.0, 2.0, 13.0, 33.3, 60.0, 104.0, 238.0])
 @pytest.mark.parametrize("length_s", [2.0, 3.1, 7.0])
 def test_any_rate_and_length_will_do(rate_hz, length_s):

@@ -19,6 +19,7 @@ import pytest
 
 from simulators.faults import FAMILY, fault_names, load_fault
 from simulators.replay import replay, schedule
+from simulators.synthetic import Wearer
 from stream_occ import features
 from stream_occ.cli import run
 from stream_occ.codecs import load_codec
@@ -208,6 +209,15 @@ def test_fault_that_lasts_gets_no_other_name_in_shorter_messages(
     """As above, five minutes of each fault that shows in a walk."""
     before, told = (named(played(recordings["WAL 300"], f, cut="default", batch_s=batch_s)) for f in (None, fault))
     assert {name} <= told - before - COSTS_VERDICTS <= {name} | BESIDES.get(fault, set())
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("activity", ["car_ride", "housework"])
+def test_motion_without_gravity_is_not_taken_for_motion_in_g(activity: str, cut: str) -> None:
+    """What is left of a synthetic wearer's ride or housework is about 1 m/s2 in the mean, as gravity in g would be."""
+    recording = Wearer("w1", 3).recording(activity, [(activity, 120.0)])
+    assert named(played(recording, None, cut=cut)) == set()
+    assert named(played(recording, "gravity", cut=cut)) - COSTS_VERDICTS == {"gravity_missing"}
 
 
 def test_backlog_that_comes_faster_than_life_is_no_clock_that_is_off(recordings: dict[str, Recording]) -> None:

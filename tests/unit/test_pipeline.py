@@ -392,5 +392,5 @@ def test_foreign_checkpoint_is_refused_in_one_line(data):
 
 def test_checkpoint_of_another_version_is_refused():
     """The message names both versions."""
-    with pytest.raises(DataError, match="format version 16; got 2"):
+    with pytest.raises(DataError, match="format version 17; got 2"):
         load_state(b'{"format_version":2}')

@@ -38,6 +38,20 @@ def test_mean_that_no_body_has_points_to_a_mistake(mean_ms2, fault):
     assert motion_fault(mean_ms2) == fault
 
 
+def test_walk_without_gravity_is_no_walk_in_g():
+    """Both have 1 m/s2 in the mean, and of one too little stands still in half of the windows; 3 g is no unit."""
+    assert motion_fault(1.1, 0.7) == "gravity_missing"
+    assert motion_fault(1.1, 0.9) == "acc_unit_g_as_ms2"
+    assert motion_fault(30.0, 0.7) == "acc_scale"
+    bare, whole = ((Signs(is_odd=True, gravity_ms2=gravity), 1.1, math.nan) for gravity in (0.7, 0.9))
+    state, told = watched([whole, bare] * 30)
+    assert told[-1] == (("gravity_missing",), False)
+    _, told = watched([whole] * 200, state)
+    assert {faults for faults, _ in told} == {("gravity_missing",)}
+    _, told = watched([bare, whole, whole] * 20)
+    assert told[-2:] == [((), False), (("acc_unit_g_as_ms2",), False)]
+
+
 def test_walk_in_another_unit_is_never_normal_and_named_after_sixty_windows():
     """From the first window on; three windows at rest that are right take it back."""
     walk = (CLEAN, 1.1, math.nan)
