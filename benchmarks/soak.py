@@ -40,7 +40,7 @@ from scipy import stats  # noqa: E402
 from simulators.faults import fault_names, load_fault  # noqa: E402
 from simulators.publisher import Publisher  # noqa: E402
 from simulators.replay import schedule  # noqa: E402
-from simulators.sources import SyntheticLife  # noqa: E402
+from simulators.synthetic import Wearer, draw_script  # noqa: E402
 from stream_occ.codecs import load_codec  # noqa: E402
 from stream_occ.mqtt import MqttOptions  # noqa: E402
 from stream_occ.samples import NS_PER_S, FloatArray, Recording  # noqa: E402
@@ -51,6 +51,7 @@ RATE_HZ = 50.0
 BATCH_S = 0.5  # of a message
 MAX_LIVES = 10  # different ones; making them costs more than sending them
 LIFE_S = 240.0
+STAND_S = 8.0
 JUNK_EVERY = 200  # messages
 CLEAR_EVERY = 240  # messages: with two a second, each device's alert every 120 s of its time
 N_BLOCKS = 12  # neighbouring seconds are alike: the line goes through means of so many stretches
@@ -72,8 +73,13 @@ def live_within_s(minutes: float) -> float:
 
 
 def lives(n: int, seed: int, *, duration_s: float, n_falls: int) -> list[list[Recording]]:
-    """What n synthetic wearers live through."""
-    return [list(SyntheticLife(f"w{k}", (seed, k), duration_s=duration_s, n_falls=n_falls)) for k in range(n)]
+    """What n synthetic wearers live through; they end as they began, standing: played again and again it has no seam."""
+    made = []
+    for k in range(n):
+        script = draw_script(np.random.default_rng((seed, k)), duration_s, n_falls=n_falls)
+        wearer = Wearer(f"w{k}", np.random.default_rng((seed, k, 1)), rate_hz=RATE_HZ)
+        made.append(list(wearer.iter_recordings([*script, ("standing", STAND_S)])))
+    return made
 
 
 def make_model(path: Path, n_lives: int, duration_s: float) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.soak import Sample, findings, memory_line, metrics
+from benchmarks.soak import Sample, findings, lives, memory_line, metrics
 
 
 def samples(
@@ -118,3 +118,11 @@ def test_metrics_are_read_by_name_and_label() -> None:
         'stream_occ_messages_refused_total{reason="nan"} 2.0\nprocess_open_fds 9.0\nstream_occ_ready 1.0\n'
     )
     assert metrics(page) == {'messages_refused_total{reason="nan"}': 2.0, "ready": 1.0}
+
+
+def test_lives_end_as_they_begin() -> None:
+    """A device that plays one again and again is turned at no seam: it would be named for axes that changed."""
+    for life in lives(4, 3, duration_s=60.0, n_falls=1):
+        before, after = life[-1].block.acc_ms2[-25:].mean(axis=0), life[0].block.acc_ms2[:25].mean(axis=0)
+        cosine = before @ after / np.linalg.norm(before) / np.linalg.norm(after)
+        assert np.degrees(np.arccos(cosine)) < 5.0
