@@ -73,7 +73,7 @@ def live_within_s(minutes: float) -> float:
 
 
 def lives(n: int, seed: int, *, duration_s: float, n_falls: int) -> list[list[Recording]]:
-    """What n synthetic wearers live through; they end as they began, standing: played again and again it has no seam."""
+    """What n synthetic wearers live through; they end as they began: played again and again it has no seam."""
     made = []
     for k in range(n):
         script = draw_script(np.random.default_rng((seed, k)), duration_s, n_falls=n_falls)
