@@ -150,7 +150,7 @@ def test_a_json_message_is_decoded_as_fast_as_by_json_and_numpy(n_samples: int, 
 
 
 def test_a_message_costs_the_service_less_than_plain_code(engine: str, tmp_path: Path) -> None:
-    """From its bytes to its window's decision, 25 samples of one of 32 devices: json, numpy, scipy, cKDTree (4.8; 6.5)."""
+    """From its bytes to its window's decision, 25 samples of one of 32 devices: json, scipy, cKDTree (4.8; 6.5)."""
     make_model(tmp_path / "model.occ", N_MODEL_ROWS)
     model = load_model(tmp_path / "model.occ")
     bound = {"numpy": 1.5, "compiled": 2.0}[engine]
