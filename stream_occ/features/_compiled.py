@@ -13,10 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_occ.features._window_statistics import MIN_SAMPLES
 from stream_occ.samples import FloatArray
 
+_HAS_ROOM = not np.__version__.startswith("1.")
 _LOGARITHMS = np.array([0, 1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 25, 26, 27, 28])
 
 
@@ -65,15 +67,15 @@ def fill_fall31(
         return False
     ordered = a.copy()
     ordered.sort(axis=-1)
-    padded = np.fft.rfft(centred, 2 * m, axis=-1)
-    power = np.empty(padded.shape)
-    kernels.square(padded, power)
+    padded, spectrum = np.empty((n, m + 1), np.complex128), np.empty((n, m // 2 + 1), np.complex128)
+    power, similar = np.empty((n, m + 1)), np.empty((n, 2 * m))
+    kernels.square(_transformed(np.fft.rfft, centred, padded, 2 * m), power)
     n_bins, n_sizes = plan.edges[-1] - plan.edges[0], len(_LOGARITHMS)
     sizes, shares = np.empty((n, n_sizes + n_bins)), np.empty((n, n_bins))
     far, near = np.empty((2, n, 1 + plan.n_angles))
     kernels.fill_fall31(
         *(signals, rate_hz, plan.lags, plan.edges, parts),
-        *(ordered, np.fft.rfft(tapered, axis=-1), np.fft.irfft(power, 2 * m, axis=-1)),
+        *(ordered, _transformed(np.fft.rfft, tapered, spectrum), _transformed(np.fft.irfft, power, similar, 2 * m)),
         *(X, sizes, shares, far, near),
     )
     kernels.finish_fall31(_LOGARITHMS, np.log(sizes), shares, plan.log_bins, np.arctan2(far, near), X)
@@ -86,13 +88,20 @@ def fill_khan31r(kernels: Any, signals: FloatArray, rate_hz: float, X: FloatArra
     if m < MIN_SAMPLES:
         return False
     work, entropy = np.empty((n, 12, m)), np.empty((2, n, 2, m // 2))
+    spectrum = np.empty((n, 2, m // 2 + 1), np.complex128)
     if not kernels.prepare_khan31r(signals, work):
         return False
     work[:, 10:].sort(axis=-1)
-    kernels.fill_khan31r(work, rate_hz, np.fft.rfft(work[:, 8:10]), entropy, X)
-    np.log(entropy[1], out=entropy[1])
+    kernels.fill_khan31r(work, rate_hz, _transformed(np.fft.rfft, work[:, 8:10], spectrum), entropy, X)
+    terms = entropy[1]
+    np.log(terms, out=terms)
     kernels.finish_khan31r(entropy, _log(m // 2), X)
     return True
+
+
+def _transformed(transform: Any, x: FloatArray, room: NDArray[Any], length: int | None = None) -> Any:
+    """The transform of x over its last axis; into room where numpy can (2.0), which then finds nothing out."""
+    return transform(x, length, out=room) if _HAS_ROOM else transform(x, length)
 
 
 @lru_cache(maxsize=16)
