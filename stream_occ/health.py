@@ -12,7 +12,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -27,6 +27,7 @@ from stream_occ import __version__
 from stream_occ.errors import ServiceError
 from stream_occ.messages import DEVICE_STATES
 from stream_occ.samples import OPEN_ALERT_STATES
+from stream_occ.sink_queue import SinkStatus
 from stream_occ.vitals import BOUNDS_S, Distribution, Vitals
 
 log = logging.getLogger("stream_occ.health")
@@ -41,7 +42,8 @@ POLL_S = 0.2
 class Probes:
     """Where answers come from; called by any thread.
 
-    failure: why the service cannot go on, None while it can; checks: all true is ready; trouble: what the link met.
+    failure: why the service cannot go on, None while it can; checks: all true is ready; trouble: what the link met;
+    sinks: where alerts go beside MQTT.
     """
 
     failure: Callable[[], str | None]
@@ -49,6 +51,7 @@ class Probes:
     trouble: Callable[[], str | None]
     vitals: Callable[[], Vitals | None]
     model_id: str
+    sinks: Callable[[], Sequence[SinkStatus]] = tuple
 
 
 class HealthServer:
@@ -130,7 +133,11 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/health":
             failure = probes.failure()
             vitals = probes.vitals()
-            told = {"reason": failure, "dropped": None if vitals is None else dict(vitals.counters.dropped)}
+            told = {
+                "reason": failure,
+                "dropped": None if vitals is None else dict(vitals.counters.dropped),
+                "sinks": {sink.name: _told_of(sink) for sink in probes.sinks()},
+            }
             self._answer_json({"live": failure is None, **{name: value for name, value in told.items() if value}})
         elif path == "/ready":
             checks = probes.checks()
@@ -177,6 +184,8 @@ class _Metrics(Collector):
         vitals = self._probes.vitals()
         if vitals is not None:
             yield from _of_vitals(vitals)
+        if sinks := self._probes.sinks():
+            yield from _of_sinks(sinks)
 
 
 def _of_vitals(vitals: Vitals) -> Iterator[Metric]:
@@ -195,6 +204,28 @@ def _of_vitals(vitals: Vitals) -> Iterator[Metric]:
     yield _histogram(
         "latency_seconds", "From a message's arrival to the end of its slice; the oldest of each.", vitals.latencies
     )
+
+
+def _told_of(sink: SinkStatus) -> dict[str, Any]:
+    """Of a sink, what is not nothing."""
+    told: dict[str, Any] = {"reason": sink.reason, "waiting": sink.waiting, "failed": sink.failed, **sink.receipts}
+    return {"state": sink.state, **{name: value for name, value in told.items() if value}}
+
+
+def _of_sinks(sinks: Iterable[SinkStatus]) -> Iterator[Metric]:
+    ended = CounterMetricFamily(
+        "stream_occ_sink_notices", "Changes of alerts that a sink has, refused, or lost.", labels=["sink", "receipt"]
+    )
+    failed = CounterMetricFamily("stream_occ_sink_failures", "Tries that failed, to be repeated.", labels=["sink"])
+    waiting = GaugeMetricFamily("stream_occ_sink_waiting", "Changes of alerts that wait for a sink.", labels=["sink"])
+    well = GaugeMetricFamily("stream_occ_sink_ok", "1 where the last try of a sink did not fail.", labels=["sink"])
+    for sink in sinks:
+        for receipt, n in sink.receipts.items():
+            ended.add_metric([sink.name, receipt], n)
+        failed.add_metric([sink.name], sink.failed)
+        waiting.add_metric([sink.name], sink.waiting)
+        well.add_metric([sink.name], float(sink.state == "ok"))
+    yield from (ended, failed, waiting, well)
 
 
 def _with_zeros(names: Iterable[str], counts: Mapping[str, int]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from stream_occ.samples import Alert
 from stream_occ.saved import SavedDevice
 from stream_occ.seen import Seen
 from stream_occ.sharding import own_file
+from stream_occ.sink_rows import SinkKey, SinkRow
 from stream_occ.store import Key, OutboxRow, Store, StoreLimits, Told
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
@@ -49,6 +50,7 @@ class Keeper:
         self._saved: dict[str, tuple[ref[DeviceState], float]] = {}  # the state as it was written, and when
         self._unsaved: list[Told] = []
         self._settled: dict[Key, frozenset[str] | None] = {}
+        self._receipts: dict[SinkKey, str] = {}
         self._changed: set[str] = set()
         self._touched: dict[str, float] = {}  # since when, the longest first
         self._forgotten: set[str] = set()
@@ -93,6 +95,10 @@ class Keeper:
         """Told changes that wait for receivers, the oldest first."""
         return [] if self._store is None else self._store.outbox()
 
+    def sink_rows(self) -> list[SinkRow]:
+        """Told changes that wait for sinks, the oldest first."""
+        return [] if self._store is None else self._store.sink_rows()
+
     def waveform(self, alert_id: str) -> tuple[int, Waveform] | None:
         """The latest signals kept for an alert."""
         try:
@@ -106,9 +112,11 @@ class Keeper:
         told: Sequence[Told],
         changed: Iterable[str] = (),
         settled: Mapping[Key, frozenset[str] | None] | None = None,
+        receipts: Mapping[SinkKey, str] | None = None,
     ) -> None:
         """What the next `save` writes whether or not it is due: changes of alerts, who has them, devices changed."""
         if self._store is not None:
+            self._receipts.update(receipts or {})
             self._settled.update(settled or {})
             self._unsaved += told
             if self._n_failed:
@@ -129,7 +137,8 @@ class Keeper:
 
         within_s: so long after a message at the latest, where that is less than the interval.
         """
-        is_urgent = self._n_failed == 0 and bool(self._unsaved or self._changed or self._forgotten or self._settled)
+        noted = self._unsaved, self._changed, self._forgotten, self._settled, self._receipts
+        is_urgent = self._n_failed == 0 and any(noted)
         within_s, n_waiting = min(within_s, self._interval_s), len(self._touched) + self._n_quiet
         pace_s = self._piece_s + within_s * PIECE / max(PIECE, n_waiting)
         oldest_s = math.inf if self._n_failed else next(iter(self._touched.values()), math.inf)
@@ -164,7 +173,8 @@ class Keeper:
         told = {name: number for name, number in self._numbers.items() if name not in left}
         states = {name: devices[name] for name in sorted(names)}
         try:
-            if not (names or told or self._unsaved or self._forgotten or self._settled or self._n_failed):
+            noted = self._unsaved, self._forgotten, self._settled, self._receipts
+            if not (names or told or self._n_failed or any(noted)):
                 self._store.look()  # as those below do by themselves
                 self._leave(left)
                 return True
@@ -177,6 +187,7 @@ class Keeper:
                 settled=self._settled,
                 seen=b"" if seen is None else seen.unsaved(left),
                 numbers=told,
+                receipts=self._receipts,
             )
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error, now_s)
@@ -188,6 +199,7 @@ class Keeper:
             seen.saved(left)
         self._unsaved.clear()
         self._settled.clear()
+        self._receipts.clear()
         self._changed.clear()
         self._leave(left)
         self._forgotten.clear()

@@ -152,7 +152,7 @@ class Outbox:
         key = (alert.alert_id, alert.seq)
         if key not in self._entries:
             self._entries[key] = _Entry(alert, received)
-            self._rank(key, _rank_of(alert))
+            self._rank(key, rank_of(alert))
         if alert.state == "pending":  # every alarm is one first
             for seq in range(alert.seq):
                 self._raise((alert.alert_id, seq))
@@ -180,7 +180,8 @@ class Outbox:
         self._settled[key] = None
 
 
-def _rank_of(alert: Alert) -> int:
+def rank_of(alert: Alert) -> int:
+    """How much hangs on a change: of those that wait, the lowest are dropped first."""
     if "feedback_fall" in alert.reasons:
         return COMMENT
     return URGENT if alert.state in ("pending", "alarm") else PLAIN

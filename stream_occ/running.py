@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stream_occ.alert_sinks import AlertSinks
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import MAX_UNACKNOWLEDGED, Inbox, Received
@@ -34,6 +35,7 @@ WATCH_INTERVAL_S = 0.2
 TRIM_INTERVAL_S = 60.0
 STOP_LINK_S = 1.0  # a broker that does not answer at the end is not waited for longer
 STOP_WORKER_S = 2.0
+STOP_SINKS_S = 1.0  # what a sink does not take until then it is sent after the next start
 MAX_FAILED_SLICES = 5
 WORKER_SILENCE_S = 60.0  # a slice takes well below a second; a worker that does not end one is stuck
 LINK_SILENCE_KEEPALIVES = 3.0  # the client itself gives up after two
@@ -105,7 +107,8 @@ def _run(
         birth=Birth(topics.bridge_status),
         on_ready=subscribed,
     )
-    service = Service(config, model, link, inbox, keeper=keeper)
+    sinks = AlertSinks(config.sinks, max_changes=config.state.outbox_changes)
+    service = Service(config, model, link, inbox, keeper=keeper, sinks=sinks)
     service.dropped = link.dropped
     service.n_connects = lambda: link.n_connects
     service.connects_refused = link.refusals
@@ -115,7 +118,7 @@ def _run(
     monitor = Monitor(inbox, _scored_within_s(config, model)) if config.http.enabled else None
     worker = Worker(service, config.output.slice_s, monitor)
     watchdog = Watchdog(links, worker, config.mqtt.keepalive_s)
-    server = None if monitor is None else _health_server(config, model, keeper, watchdog, monitor, stop)
+    server = None if monitor is None else _health_server(config, model, keeper, watchdog, monitor, sinks, stop)
     gc.collect()
     _trim()
     _unmap_code("llvmlite")  # 50 MB: the compiled engine is made, and its compiler will not run again
@@ -123,6 +126,7 @@ def _run(
     for each in links:
         each.start()
     worker.start()
+    sinks.start()
     if server is not None:
         server.start()
     notifier = Notifier()
@@ -138,7 +142,9 @@ def _run(
     finally:
         notifier.stopping()
         try:
-            worker.finish()
+            if worker.finish():
+                sinks.stop(STOP_SINKS_S)
+                service.settle()
         finally:
             for each in reversed(links):
                 each.stop(STOP_LINK_S)
@@ -172,7 +178,13 @@ def _scored_within_s(config: Config, model: Model) -> float:
 
 
 def _health_server(
-    config: Config, model: Model, keeper: Keeper, watchdog: Watchdog, monitor: Monitor, stop: threading.Event
+    config: Config,
+    model: Model,
+    keeper: Keeper,
+    watchdog: Watchdog,
+    monitor: Monitor,
+    sinks: AlertSinks,
+    stop: threading.Event,
 ) -> HealthServer:
     from stream_occ.health import HealthServer, Probes  # here: half a MB that most do not need
 
@@ -202,6 +214,7 @@ def _health_server(
         trouble=lambda: link.trouble,
         vitals=lambda: monitor.last,
         model_id=model.model_id,
+        sinks=sinks.statuses,
     )
     return HealthServer(config.http.host, config.http.port + config.own_shard.number - 1, probes)
 
@@ -316,11 +329,12 @@ class Worker(threading.Thread):
             log.exception("metrics end here, and /ready with them")
             self._monitor = None
 
-    def finish(self, timeout_s: float = STOP_WORKER_S) -> None:
-        """Ends the thread after its slice, then runs the last one here."""
+    def finish(self, timeout_s: float = STOP_WORKER_S) -> bool:
+        """Ends the thread after its slice, then runs the last one here; False where it did not end in time."""
         self._is_stopping.set()
         self.join(timeout_s)
         if self.is_alive():
             log.error("the worker did not end within %g s: what it holds is not saved", timeout_s)
-        else:
-            self._service.close()
+            return False
+        self._service.close()
+        return True

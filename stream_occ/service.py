@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from stream_occ.alert_sinks import AlertSinks
 from stream_occ.alert_types import Command
 from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
@@ -76,6 +77,7 @@ class Service:
         inbox: Inbox,
         *,
         keeper: Keeper | None = None,
+        sinks: AlertSinks | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Takes up what the keeper has; raises DataError where that is damaged."""
@@ -99,6 +101,8 @@ class Service:
         self._shield = Shield(self.intake)
         self._outbox = Outbox(link, self.topics, receivers=config.receivers, max_changes=config.state.outbox_changes)
         self._outbox.restore(self._keeper.outbox())
+        self._sinks = sinks or AlertSinks()
+        self._sinks.restore(self._keeper.sink_rows())
         self._seen = Seen(self._keeper.seen())
         self._deliveries = Deliveries(
             *(link, self.intake, self.topics, self._seen, self._shield),
@@ -162,6 +166,7 @@ class Service:
         self._note(told, now_ns, now_s)
         self._keep(now_ns, now_s)
         self._outbox.send(now_s, self._shield)
+        self._sinks.release()
         for alert in told:  # kept before it is told, and told before anything that may fail: it is not said again
             with self._shield(alert.device_id, now_s):
                 self._reporter.alert(alert, self.intake.devices[alert.device_id])
@@ -187,6 +192,12 @@ class Service:
             with self._shield(device_id, self._clock.monotonic_s()):
                 self._reporter.goodbye(device_id, record)
         self._reporter.counters(self.counters())
+
+    def settle(self) -> None:
+        """Has written down what sinks took until they were stopped, after `close`."""
+        now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
+        self._note([], now_ns, now_s)
+        self._keep(now_ns, now_s, is_last=True)
 
     def counters(self) -> CountersMessage:
         """What happened to messages so far."""
@@ -309,8 +320,8 @@ class Service:
                     waveform = self._signals.cut(alert.device_id, alert.t_ns)
                 if waveform is not None:
                     record.waveform = (alert.seq, waveform)
-            changes.append(Told(alert, now_ns, waveform, waits))
-        self._keeper.note(changes, self._acted, self._outbox.settled())
+            changes.append(Told(alert, now_ns, waveform, waits, self._sinks.hold(alert) if waits else ()))
+        self._keeper.note(changes, self._acted, self._outbox.settled(), self._sinks.settled())
         if self._signals is not None:
             self._signals.trim()
 

@@ -11,6 +11,7 @@
     numbers    device_id, number (JSON: boot, seq): the last message that its state holds, where the device numbers them
     seen       saved_ns, digests: of messages whose samples are in the states
     outbox     alert_id, seq, content, received (JSON list): told changes that some receiver does not have yet
+    sinks      what waits for each sink, and how others ended (stream_occ.sink_rows)
 
 What is written is on the disk when `save` returns (write-ahead log, synchronous FULL). Others may read the file while
 the service runs. A file that is damaged or not ours is refused and never touched. What is open outlives its name: where
@@ -37,6 +38,8 @@ from stream_occ.numbering import Number
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert
 from stream_occ.saved import SavedDevice, alert_json, alert_of, sealed, unsealed
+from stream_occ.sink_rows import SCHEMA as SINKS
+from stream_occ.sink_rows import SinkKey, SinkRow, trim_sinks, waiting_rows, write_sinks
 from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, check_kind, copy_to, damaged, identities, locked
 from stream_occ.waveform import Waveform
 
@@ -45,7 +48,7 @@ log = logging.getLogger("stream_occ.store")
 SCHEMA_VERSION = 1
 KEEP_SEEN_NS = 60 * NS_PER_S  # a broker that is killed forgets acknowledgements of its last second or so
 KEEP_SEEN_SAVES = 200  # whatever the clock says: it may have jumped
-_ADDED = """
+_ADDED = f"""{SINKS}
 CREATE TABLE IF NOT EXISTS numbers (device_id TEXT PRIMARY KEY, number TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY, saved_ns INTEGER NOT NULL, digests BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL,
@@ -82,12 +85,14 @@ class StoreLimits:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A change of an alert as it is told, and the signals of its window where there are any; waits: for receivers."""
+    """A change of an alert as it is told, and the signals of its window where there are any; waits: for receivers;
+    sinks: for which it waits."""
 
     alert: Alert
     told_ns: int
     waveform: Waveform | None = None
     waits: bool = False
+    sinks: tuple[str, ...] = ()
 
 
 Key = tuple[str, int]
@@ -160,11 +165,12 @@ class Store:
         settled: Mapping[Key, frozenset[str] | None] | None = None,
         seen: bytes = b"",
         numbers: Mapping[str, Number] | None = None,
+        receipts: Mapping[SinkKey, str] | None = None,
     ) -> None:
         """Writes states with their open alerts, and told changes, as one transaction; a change told before is kept.
 
         settled: who has a change that waits; None: it waits no more. seen: digests of messages that the states hold;
-        numbers: of the last ones, of devices that number them.
+        numbers: of the last ones, of devices that number them; receipts: how changes ended for sinks.
         """
         states = [_row(name, state, alert, model_id, now_ns) for name, (state, alert) in devices.items()]
         changes = [
@@ -173,6 +179,9 @@ class Store:
             for a in (each.alert,)
         ]
         waiting = [(each.alert.alert_id, each.alert.seq, alert_json(each.alert)) for each in told if each.waits]
+        for_sinks = [
+            (name, a.alert_id, a.seq, alert_json(a)) for each in told for a in (each.alert,) for name in each.sinks
+        ]
         gone = [key for key, received in (settled or {}).items() if received is None]
         received = [(json.dumps(sorted(names)), *key) for key, names in (settled or {}).items() if names is not None]
         signals = [
@@ -202,6 +211,7 @@ class Store:
                 "INSERT OR REPLACE INTO numbers VALUES (?, ?)",
                 [(name, json.dumps(number)) for name, number in (numbers or {}).items()],
             )
+            write_sinks(self._db, for_sinks, receipts or {}, now_ns)
             if seen:
                 self._db.execute(
                     "DELETE FROM seen WHERE abs(saved_ns - ?) > ? AND id <= (SELECT max(id) FROM seen) - ?",
@@ -228,6 +238,10 @@ class Store:
                     "%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error, extra=told
                 )
         return found
+
+    def sink_rows(self) -> list[SinkRow]:
+        """Told changes that wait for sinks, the oldest first."""
+        return waiting_rows(self._db, self.path)
 
     def numbers(self) -> dict[str, Number]:
         """Of the last message that each numbering device's state holds; DataError where there is no number."""
@@ -346,6 +360,7 @@ class Store:
         for table, keep in (("alerts", self._limits.keep_changes), ("waveforms", self._limits.keep_waveforms)):
             self._db.execute(f"DELETE FROM {table} WHERE told_ns < ?", (oldest_ns,))
             self._db.execute(f"DELETE FROM {table} WHERE id <= (SELECT max(id) FROM {table}) - ?", (keep,))
+        trim_sinks(self._db, oldest_ns, self._limits.keep_changes)
 
 
 class _Transaction:

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from stream_occ.config.keys import dotted, nearest_key, value_of_variable
+from stream_occ.config.keys import dotted, is_text, nearest_key, value_of_variable
 from stream_occ.config.models import (
     DEVICE_FIELD,
     Config,
@@ -32,14 +32,15 @@ from stream_occ.config.models import (
     MqttConfig,
     OutputConfig,
     ProfileConfig,
-    Section,
     StateConfig,
     StreamConfig,
     TlsConfig,
 )
-from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml
+from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml, parse_yaml
 from stream_occ.errors import ConfigError
 from stream_occ.regular import open_regular
+from stream_occ.section import Section
+from stream_occ.sinks import settings_class, sink_kinds
 
 __all__ = [
     "DEVICE_FIELD",
@@ -75,6 +76,7 @@ _PATHS: tuple[KeyPath, ...] = (
     ("mqtt", "tls", "key_file"),
     ("state", "path"),
 )
+_SHOWN_OF_SINKS = frozenset({"kind", "host", "port", "security", "path", "format", "rotate", "max_bytes", "timeout_s"})
 _SECRETS: frozenset[KeyPath] = frozenset({("mqtt", "password"), ("command_key",)})
 
 
@@ -127,6 +129,7 @@ def _checked(
     draft.apply_changes(changes)
     draft.resolve_paths()
     draft.resolve_profiles()
+    draft.resolve_sinks()
     config = draft.validate()
     if config is None or draft.problems:
         return None, draft.problems
@@ -183,7 +186,7 @@ class _Draft:
                 section = section[key]
             section[keys[-1]] = value
             self.variables[keys] = name
-            if keys in _SECRETS:
+            if keys in _SECRETS or keys[0] == "sinks":
                 section.pop(f"{keys[-1]}_file", None)
 
     def apply_changes(self, changes: Mapping[str, Any]) -> None:
@@ -224,6 +227,45 @@ class _Draft:
                     self.add(path, "be the name of a profile, or its keys", _shown(path, given), "Name a profile")
             except ConfigError as problem:
                 self.problems.append(problem)
+
+    def resolve_sinks(self) -> None:
+        """Checks each sink by the keys of its kind, with secrets of files in their place; a faulty one is taken out."""
+        given = self.data.get("sinks")
+        sinks: dict[str, Any] = given if isinstance(given, dict) else {}
+        for name, entry in list(sinks.items()):
+            path, n_before = ("sinks", name), len(self.problems)
+            if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
+                try:
+                    self._resolve_sink(path, entry)
+                except ConfigError as problem:
+                    self.problems.append(problem)
+            else:
+                expected, remedy = f"be one of {', '.join(sink_kinds())}", "Say what kind of sink it is"
+                self.add((*path, "kind"), expected, "no text" if isinstance(entry, dict) else "no keys", remedy)
+            if len(self.problems) > n_before:
+                del sinks[name]
+
+    def _resolve_sink(self, path: KeyPath, entry: dict[str, Any]) -> None:
+        model, n_before = settings_class(entry["kind"], self.where((*path, "kind"))), len(self.problems)
+        for key in entry.keys() & model.model_fields.keys():
+            variable = self.variables.get((*path, key))
+            if variable is not None and not is_text(model.model_fields[key].annotation):
+                entry[key] = parse_yaml(entry[key], f"environment {variable}").data
+        for key in model.files():
+            if isinstance(entry.get(key), str) and entry[key]:
+                entry[key] = str(self.source.parent / entry[key])
+        for key in model.secrets():
+            self._read_secret(path, entry, key)
+        if len(self.problems) == n_before:
+            _validated(_Draft(self.source, entry, self.document, variables=self.variables), model, path, self.problems)
+
+    def _read_secret(self, path: KeyPath, entry: dict[str, Any], key: str) -> None:
+        """Puts the content of the secret's file, where one is given, in its place."""
+        file = entry.get(f"{key}_file")
+        if file is not None and entry.get(key) is not None:
+            self.add((*path, key), f"have {key} or {key}_file, not both", "both", "Remove one")
+        elif isinstance(file, str) and (secret := self._secret((*path, f"{key}_file"), Path(file))) is not None:
+            entry[key] = secret.get_secret_value()
 
     def validate(self) -> Config | None:
         """The checked configuration with its secret read, or None."""
@@ -345,7 +387,8 @@ def _problem(draft: _Draft, item: ErrorDetails, root: type[Section], prefix: Key
 
 def _shown(path: KeyPath, value: object) -> str:
     """The value for an error line: never a secret, never long, never a whole section."""
-    if path in _SECRETS or any("password" in str(key) for key in path):
+    is_secret = path in _SECRETS or any("password" in str(key) for key in path)
+    if is_secret or (path[:1] == ("sinks",) and str(path[-1]) not in _SHOWN_OF_SINKS):
         return "***"
     if isinstance(value, dict):
         return "these keys"

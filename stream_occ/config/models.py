@@ -5,16 +5,19 @@ A validator's ValueError is "what must hold|what to do": the second half becomes
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
+from pydantic import Field, PlainValidator, PrivateAttr, SecretStr, SerializeAsAny, field_validator, model_validator
 
 from stream_occ.codecs import check_axes, codec_names
 from stream_occ.errors import ConfigError
 from stream_occ.samples import DeviceProfile, Placement
+from stream_occ.section import Section
 from stream_occ.sharding import MAX_SHARDS, Shard
+from stream_occ.sinks import SinkSettings, settings_class
 
 DEVICE_FIELD = "{device}"
 
@@ -25,12 +28,18 @@ Levels = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}(/[A-Za-z0-9._-]{1,
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
 
 
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are refused, values are not converted, nothing can be changed later."""
+def _sink(value: object) -> SinkSettings:
+    """The settings of a sink's kind; they were checked key by key before (stream_occ.config)."""
+    if isinstance(value, SinkSettings):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("hold the keys of a sink|See docs/sinks.md")
+    kind = settings_class(str(value.get("kind")), "sinks: kind")
+    return kind.model_validate_json(json.dumps(value), strict=True)
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, protected_namespaces=(), hide_input_in_errors=True
-    )
+
+SinkName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
+AnySink = Annotated[SerializeAsAny[SinkSettings], PlainValidator(_sink)]
 
 
 class TlsConfig(Section):
@@ -297,6 +306,7 @@ class Config(Section):
     mqtt: MqttConfig = MqttConfig()
     inputs: tuple[InputConfig, ...]
     receivers: tuple[Level, ...] = Field(default=(), max_length=16)
+    sinks: dict[SinkName, AnySink] = Field(default={}, max_length=16)
     model: Path = Path("model.occ")
     model_key_file: Path | None = None
     engine: Literal["auto", "numpy", "compiled"] = "auto"
@@ -388,4 +398,6 @@ class Config(Section):
             data["mqtt"]["password"] = "***"
         if self.command_key is not None:
             data["command_key"] = "***"
+        for name, sink in self.sinks.items():
+            data["sinks"][name] |= {key: "***" for key in sink.secrets() if getattr(sink, key) is not None}
         return data

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_occ.alert_sinks import AlertSinks
 from stream_occ.codecs import load_codec
 from stream_occ.config import Config
 from stream_occ.inbox import Inbox, Outcome, Received, Token
@@ -69,6 +70,7 @@ class Bench:
         model: Model | None = None,
         *,
         keeper: Keeper | None = None,
+        sinks: AlertSinks | None = None,
         at_s: float = 0.0,
         ahead_s: float = 0.0,
         **sections: Any,
@@ -84,7 +86,9 @@ class Bench:
             lambda: self.now_s,
             lambda: round(self.now_s * NS_PER_S),
         )
-        self.service = Service(self.config, model or toy_model(), self.link, self.inbox, keeper=keeper, clock=clock)
+        self.service = Service(
+            self.config, model or toy_model(), self.link, self.inbox, keeper=keeper, sinks=sinks, clock=clock
+        )
 
     def deliver(self, topic: str, payload: bytes, *, is_retained: bool = False) -> bool:
         limit = self.config.limits.max_payload_bytes

@@ -1,7 +1,9 @@
 """docs/extending.md: its examples work as they stand there."""
 
 import importlib
+import json
 import re
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +15,11 @@ import stream_occ.codecs
 import stream_occ.datasets
 import stream_occ.detectors
 import stream_occ.features
+import stream_occ.sinks
 from stream_occ.errors import PayloadError
 from stream_occ.samples import DeviceProfile, SampleBlock
 from stream_occ.windowing import cut_windows
+from tests.sink_peers import a_notice
 
 REPO = Path(__file__).resolve().parents[2]
 EXAMPLE = re.compile(r"```python\n# stream_occ/(\w+)/(\w+)\.py\n(.*?)```", re.DOTALL)
@@ -25,7 +29,7 @@ EXAMPLE = re.compile(r"```python\n# stream_occ/(\w+)/(\w+)\.py\n(.*?)```", re.DO
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Each example as a file of its family, in a folder beside the package's own."""
     found = EXAMPLE.findall((REPO / "docs" / "extending.md").read_text(encoding="utf-8"))
-    assert {family for family, _, _ in found} == {"codecs", "features", "datasets", "detectors"}
+    assert {family for family, _, _ in found} == {"codecs", "features", "datasets", "detectors", "sinks"}
     patch = pytest.MonkeyPatch()
     for family, name, source in found:
         folder = tmp_path_factory.mktemp(family)
@@ -83,6 +87,17 @@ def test_dataset_example_reads_si_units(tmp_path: Path) -> None:
     assert walk.block.t_ns.tolist() == [0, 20_000_000]
     assert walk.block.acc_ms2[:, 2].tolist() == [9.80665, 19.6133]
     assert walk.block.gyr_rads[0, 0] == pytest.approx(np.pi, rel=1e-15)
+
+
+def test_sink_example_rings() -> None:
+    """It is a kind of the configuration, by its name alone."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bell:
+        bell.bind(("127.0.0.1", 0))
+        bell.settimeout(5)
+        keys = {"kind": "bell", "host": "127.0.0.1", "port": bell.getsockname()[1]}
+        settings = stream_occ.sinks.settings_class("bell", "sinks").model_validate_json(json.dumps(keys), strict=True)
+        stream_occ.sinks.open_sink("door", settings).send(a_notice(2))
+        assert bell.recv(100) == b"a1.2 w1 alarm"
 
 
 def test_detector_example_is_a_preset() -> None:

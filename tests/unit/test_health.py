@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stream_occ import health
 from stream_occ.errors import ServiceError
 from stream_occ.health import HealthServer, Probes
+from stream_occ.sink_queue import SinkStatus
 from stream_occ.vitals import Monitor, Vitals
 from tests.integration.broker import free_port
 from tests.unit.service_bench import Bench
@@ -35,6 +36,7 @@ class Watched:
     checks: dict[str, bool] = field(default_factory=lambda: {"connected": True, "scoring": True})
     trouble: str | None = None
     vitals: Vitals | None = None
+    sinks: list[SinkStatus] = field(default_factory=list)
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
         """Code, content type and body."""
@@ -63,7 +65,12 @@ def watched() -> Iterator[Watched]:
     """A server on a free port."""
     content = Watched(free_port())
     probes = Probes(
-        lambda: content.failure, lambda: content.checks, lambda: content.trouble, lambda: content.vitals, "toy-1"
+        lambda: content.failure,
+        lambda: content.checks,
+        lambda: content.trouble,
+        lambda: content.vitals,
+        "toy-1",
+        lambda: content.sinks,
     )
     server = HealthServer("127.0.0.1", content.port, probes)
     server.start()
@@ -246,3 +253,34 @@ def test_port_that_is_taken_is_one_line(watched: Watched) -> None:
     probes: Any = Probes(lambda: None, dict, lambda: None, lambda: None, "toy-1")
     with pytest.raises(ServiceError, match=rf"^http 127.0.0.1:{watched.port}: must be an address to listen on; got .*"):
         HealthServer("127.0.0.1", watched.port, probes)
+
+
+def test_sinks_are_shown_and_counted(watched: Watched) -> None:
+    """By their names in the configuration: how they are, what waits, what they have, refused or lost."""
+    assert "stream_occ_sink_waiting,sink=ward" not in watched.values()
+    receipts = {"delivered": 7, "refused": 1, "dropped": 0}
+    watched.sinks = [
+        SinkStatus("book", "file", "ok", "", 0, 0, dict.fromkeys(receipts, 0)),
+        SinkStatus("ward", "webhook", "failing", "HTTP status 503", 2, 5, receipts),
+    ]
+    code, _, body = watched.get("/health")
+    assert (code, json.loads(body)["sinks"]) == (
+        200,
+        {
+            "book": {"state": "ok"},
+            "ward": {
+                "state": "failing",
+                "reason": "HTTP status 503",
+                "waiting": 2,
+                "failed": 5,
+                "delivered": 7,
+                "refused": 1,
+            },
+        },
+    )
+    values = watched.values()
+    assert values["stream_occ_sink_ok,sink=book"] == 1
+    assert values["stream_occ_sink_ok,sink=ward"] == 0
+    assert values["stream_occ_sink_waiting,sink=ward"] == 2
+    assert values["stream_occ_sink_failures_total,sink=ward"] == 5
+    assert values["stream_occ_sink_notices_total,receipt=refused,sink=ward"] == 1

@@ -19,6 +19,8 @@ NOT_FOR_THE_SERVICE = {
     "numba",
     "threadpoolctl",
     "iotcore",
+    "apprise",
+    "requests",
 }
 
 IMPORT_ALL = r"""
@@ -40,7 +42,7 @@ def service_process() -> dict[str, object]:
     """Top-level names and peak memory of a process that imports all that `detect` may import."""
     code = IMPORT_ALL.format(
         names=["stream_occ.running", "stream_occ.cli.detect", "stream_occ.artifacts", "stream_occ.checkpoint"],
-        packages=["stream_occ.codecs", "stream_occ.scoring", "stream_occ.features"],
+        packages=["stream_occ.codecs", "stream_occ.scoring", "stream_occ.features", "stream_occ.sinks"],
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
