@@ -133,7 +133,7 @@ class SinkQueue:
                 told = {"alert_id": key[0], "reason": "sink_refused"}
                 line = "sink %s refused change %d of alert %s (%d so far): %s"
                 log.error(line, self.name, key[1], key[0], n, reason, extra=told)
-            self._well()
+            self._reason, self._n_in_a_row, self._rests_until_s = f"refused: {reason}", 0, -math.inf
 
     def failed(self, key: Key, now_s: float, reason: str, after_s: float = 0.0, *, is_ours: bool = False) -> None:
         """Not taken now; after_s: the receiver's wish; is_ours: the error is in what we made of it."""

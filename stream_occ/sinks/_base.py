@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pydantic import Field, SecretStr, field_validator
 
+from stream_occ.errors import ConfigError
 from stream_occ.samples import Alert, AlertState
 from stream_occ.section import Section
 
@@ -115,8 +116,14 @@ def within(limit_s: float, cut: Callable[[], None]) -> Iterator[None]:
 
 
 def tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    """TLS 1.2 or newer; chain and name are always checked. ca_file None: the system's authorities."""
-    context = ssl.create_default_context(cafile=ca_file)
+    """TLS 1.2 or newer; chain and name are always checked. ca_file None: the system's authorities.
+
+    Raises ConfigError where it cannot be read.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ConfigError(str(ca_file), "be a PEM file with certificates", said(error), "Correct ca_file") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
 
 import pytest
 
@@ -125,6 +126,10 @@ def test_refusal_ends_a_notice_and_is_said(caplog: pytest.LogCaptureFixture) -> 
     assert queue.take(1e9) is None
     assert queue.settled() == {("a1", 0): "refused"}
     assert caplog.messages == ["sink ward refused change 0 of alert a1 (1 so far): HTTP status 410"]
+    assert (queue.status().state, queue.status().reason) == ("failing", "refused: HTTP status 410")
+    queue.add(an_alert(1))
+    queue.delivered(key_of(queue.take(0.0)))
+    assert queue.status().state == "ok"
 
 
 def test_one_line_when_it_fails_and_one_when_it_takes_alerts_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -173,3 +178,19 @@ def test_sink_is_told_of_its_states_alone() -> None:
     assert queue.wants(an_alert(0, "alarm"))
     assert not queue.wants(an_alert(0, "pending"))
     assert a_queue().wants(an_alert(0, "suspected"))
+
+
+def test_sink_that_is_away_for_long_takes_bounded_memory() -> None:
+    """Twenty times as many changes as may wait: what is kept is what waits, a few kB each, and receipts when asked."""
+    queue = a_queue(max_changes=100)
+    tracemalloc.start()
+    try:
+        for seq in range(2000):
+            queue.add(an_alert(seq, alert_id=f"a{seq}", evidence={"peak_score": float(seq)}))
+            if seq % 100 == 0:
+                queue.settled()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert queue.status().waiting == 100
+    assert held < 100 * 4096

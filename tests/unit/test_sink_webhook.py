@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from stream_occ.errors import ConfigError
 from stream_occ.sinks import Later, Refused
 from stream_occ.sinks.webhook import Settings, Sink
 from tests.integration.credentials import certify
@@ -179,6 +180,14 @@ def test_settings_that_cannot_work_are_refused(keys: dict[str, object]) -> None:
     """Also whatever would switch checking off: there is no such key."""
     with pytest.raises(ValidationError):
         Settings.model_validate_json(json.dumps({"kind": "webhook", **keys}), strict=True)
+
+
+def test_authority_that_cannot_be_read_is_said_at_the_start(tmp_path: Path) -> None:
+    """Not at the first alarm; a file that is missing, or none of certificates."""
+    (tmp_path / "empty.pem").touch()
+    for name in ("missing.pem", "empty.pem"):
+        with pytest.raises(ConfigError, match=f"{name}: must be a PEM file with certificates"):
+            a_sink("https://ward.example/", ca_file=str(tmp_path / name))
 
 
 def test_plain_http_over_a_network_is_warned_of() -> None:
