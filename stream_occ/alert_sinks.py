@@ -22,6 +22,7 @@ from stream_occ.sinks import Later, Notice, Refused, Sink, SinkSettings, open_si
 log = logging.getLogger("stream_occ.sinks")
 
 WAIT_S = 60.0
+SETTLE_S = 1.0  # a backlog that is told must not cost each slice a write to the disk
 
 
 class AlertSinks:
@@ -32,10 +33,13 @@ class AlertSinks:
         settings: Mapping[str, SinkSettings] | None = None,
         *,
         max_changes: int = 10_000,
+        settle_s: float = SETTLE_S,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Opens all; raises ConfigError where one cannot be. max_changes: so many wait for each at most."""
+        """Opens all; raises ConfigError where one cannot be. max_changes: so many wait for each at most;
+        settle_s: between receipts that are written."""
         self._monotonic_s = monotonic_s
+        self._settle_s, self._settle_due_s = settle_s, -math.inf
         self._held: list[tuple[SinkQueue, Alert]] = []
         self._queues: dict[str, SinkQueue] = {}
         self._threads: list[_SinkThread] = []
@@ -71,9 +75,12 @@ class AlertSinks:
             queue.add(alert)
         self._held.clear()
 
-    def settled(self) -> dict[SinkKey, Receipt]:
-        """What ended since the last call, by sink; says of each sink, too, whether it hangs."""
+    def settled(self, *, is_last: bool = False) -> dict[SinkKey, Receipt]:
+        """What ended since it was last told, by sink; says of each sink, too, whether it hangs."""
         now_s = self._monotonic_s()
+        if now_s < self._settle_due_s and not is_last:
+            return {}
+        self._settle_due_s = now_s + self._settle_s
         for queue in self._queues.values():
             queue.look(now_s)
         return {(name, *key): how for name, queue in self._queues.items() for key, how in queue.settled().items()}

@@ -196,7 +196,7 @@ class Service:
     def settle(self) -> None:
         """Has written down what sinks took until they were stopped, after `close`."""
         now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
-        self._note([], now_ns, now_s)
+        self._keeper.note([], receipts=self._sinks.settled(is_last=True))
         self._keep(now_ns, now_s, is_last=True)
 
     def counters(self) -> CountersMessage:

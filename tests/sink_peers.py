@@ -160,7 +160,7 @@ def _free_port() -> int:
     return free_port()
 
 
-def until(condition: Callable[[], Any], what: str, limit_s: float = 5.0) -> None:
+def until(condition: Callable[[], Any], what: str, limit_s: float = 20.0) -> None:
     """Waits for a condition."""
     deadline_s = time.monotonic() + limit_s
     while not condition():

@@ -36,7 +36,7 @@ class Services:
     def start(self, settings: dict[str, SinkSettings], at_s: float = 0.0, **options: Any) -> Bench:
         self.kill()
         self._keeper = Keeper(Store(self.path), model_id="toy", is_wanted=True)
-        sinks = AlertSinks(settings, **options)
+        sinks = AlertSinks(settings, **{"settle_s": 0.0, **options})
         self._sinks.append(sinks)
         bench = Bench(keeper=self._keeper, sinks=sinks, at_s=at_s, events=CHECKED)
         sinks.start()
@@ -107,9 +107,8 @@ def test_sink_that_hangs_holds_up_nobody(services: Services, tmp_path: Path) -> 
             bench.run(0.25)
         assert time.monotonic() - started_s < 5.0
         assert len(bench.events()) == 3
-        until(lambda: len(seqs(tmp_path / "book.jsonl")) == 3, "the file has all")
         until(lambda: len(peer.posts) == 1, "the webhook tries its first")
-        assert [sink.waiting for sink in bench.service._sinks.statuses()] == [3, 0]
+        until(lambda: [sink.waiting for sink in bench.service._sinks.statuses()] == [3, 0], "one waits, one has all")
         bench.run(0.25)
         assert {receipt for _, receipt in services.rows("ward")} == {None}
 
@@ -161,6 +160,19 @@ def test_end_sends_what_is_due_and_writes_its_receipts(services: Services, tmp_p
     bench.service._sinks.stop(5.0)
     bench.service.settle()
     assert sorted(services.rows("book")) == [(seq, "delivered") for seq in range(3)]
+
+
+def test_receipts_of_a_backlog_are_written_together(services: Services, tmp_path: Path) -> None:
+    """Once a second, not with each slice; the end does not wait for it."""
+    now_s = [100.0]
+    bench = services.start({"book": a_file(tmp_path / "book.jsonl")}, settle_s=1.0, monotonic_s=lambda: now_s[0])
+    bench.fall()
+    until(lambda: bench.service._sinks.statuses()[0].waiting == 0, "the file has all")
+    bench.run(0.25)
+    assert {receipt for _, receipt in services.rows("book")} == {None}
+    now_s[0] += 1.0
+    bench.run(0.25)
+    assert {receipt for _, receipt in services.rows("book")} == {"delivered"}
 
 
 def test_end_waits_for_no_sink_that_hangs(services: Services) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import socket
 import threading
 import time
@@ -24,6 +25,7 @@ from tests.integration.credentials import certify
 from tests.sink_peers import WebServer, a_notice, web_server
 
 KEY = b"0123456789abcdef0123456789abcdef"
+REPO = Path(__file__).resolve().parents[2]
 
 
 def a_sink(url: str, **keys: Any) -> Sink:
@@ -53,6 +55,22 @@ def test_post_is_the_alert_message_signed_with_its_time() -> None:
     assert abs(int(stamp) - time.time()) < 60
     mac = hmac.digest(KEY, b"a1.3." + stamp.encode() + b"." + first.body, hashlib.sha256)
     assert first.headers["webhook-signature"] == "v1," + base64.b64encode(mac).decode()
+
+
+def test_receiver_of_the_documentation_believes_it_and_nobody_else() -> None:
+    """The example in docs/sinks.md, as it stands there."""
+    [example] = re.findall(r"```python\n(.*?)```", (REPO / "docs" / "sinks.md").read_text(), re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(example, scope)
+    key = "whsec_" + base64.b64encode(KEY).decode()
+    with web_server() as peer:
+        a_sink(peer.url, key=key).send(a_notice())
+        a_sink(peer.url, key="another key of 16 letters").send(a_notice())
+    genuine, forged = peer.posts
+    assert scope["is_genuine"](key, genuine.headers, genuine.body)
+    assert not scope["is_genuine"](key, genuine.headers, genuine.body + b" ")
+    assert not scope["is_genuine"](key, forged.headers, forged.body)
+    assert not scope["is_genuine"](key, {**genuine.headers, "webhook-timestamp": "1700000000"}, genuine.body)
 
 
 def test_without_a_key_nothing_is_signed() -> None:

@@ -14,6 +14,7 @@ from stream_occ.sinks.email import Settings as EmailSettings
 from stream_occ.sinks.file import Settings as FileSettings
 from stream_occ.sinks.webhook import Settings as WebhookSettings
 
+REPO = Path(__file__).resolve().parents[2]
 INPUTS = "inputs:\n  - pattern: wearables/{device}/imu\n"
 WARD = INPUTS + "sinks:\n  ward:\n    kind: webhook\n"
 
@@ -42,6 +43,14 @@ def test_sinks_are_settings_of_their_kind(tmp_path: Path) -> None:
     assert isinstance(mail, EmailSettings)
     assert book.path == tmp_path / "out" / "alerts.csv"
     assert mail.states == ("alarm",)
+
+
+def test_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
+    """The first one in docs/sinks.md, with its secrets in files."""
+    example = (REPO / "docs" / "sinks.md").read_text().split("```yaml\n")[1].split("```")[0]
+    for name, secret in (("ward.url", "https://a.example/"), ("ward.key", "k" * 16), ("mail.password", "hunter2")):
+        (tmp_path / name).write_text(secret)
+    assert problems_of(tmp_path, INPUTS + example) == []
 
 
 def test_secrets_come_from_file_or_environment_and_are_never_shown(
