@@ -255,3 +255,17 @@ def test_what_is_remembered_of_messages_is_bounded() -> None:
     for number in range(3000):
         codec.decode(variant('"acc":', f'"x":{number},"acc":'), device_id="w1", profile=DeviceProfile())
     assert _quick_json._form.cache_info().currsize <= 1024
+
+
+def test_block_holds_no_more_than_its_samples() -> None:
+    """The signals behind an alert are blocks of the last seconds: room for what a message might have held would be kept
+    with each."""
+    rows = json.dumps([[0.123456789012345, -9.80665, 0.1]] * 25)
+    payload = f'{{"t_ns":{[T + k for k in range(25)]},"acc":{rows},"gyr":{rows}}}'.encode()
+    [block] = codec.decode(payload, device_id="w1", profile=DeviceProfile("m/s2", "rad/s"))
+    owners = {}
+    for array in (block.t_ns, block.acc_ms2, block.gyr_rads):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        owners[id(array)] = array
+    assert sum(array.nbytes for array in owners.values()) <= 2 * 25 * 7 * 8
