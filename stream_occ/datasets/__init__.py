@@ -38,7 +38,8 @@ def open_dataset(name: str, path: str | os.PathLike[str], *, variant: str | None
         known = ", ".join(loader.VARIANTS) or "left out: this set has one version alone"
         raise DataError(f"variant of {name}", f"be {known}", repr(variant), "Leave --variant out for the default")
     chosen = variant if variant is not None or not loader.VARIANTS else loader.VARIANTS[0]
-    tree = FileTree(path, allow_file=loader.ALLOW_FILE)
+    # users' own files may lie beside their backup, an archive; published sets come as archives of archives
+    tree = FileTree(path, allow_file=loader.ALLOW_FILE, nested=not loader.ALLOW_FILE)
     try:
         return Dataset(name, loader, tree, chosen)
     except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import zipfile
@@ -25,17 +26,20 @@ class FileTree:
 
     `names` leaves out hidden files and what archivers add (`__MACOSX`). Names that point outside an archive are not
     offered; they are in `unsafe_names`. Raises DataError for a missing path, a damaged archive and for absurd sizes.
+    nested: the files of archives in the archive too, as some sets are published, below the inner archive's name; what
+    of these is not read has its reason in `unread`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, allow_file: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, allow_file: bool = False, nested: bool = False) -> None:
         self.path = Path(path)
         self.unsafe_names: tuple[str, ...] = ()
-        self._zip: zipfile.ZipFile | None = None
+        self.unread: dict[str, str] = {}
+        self._zips: list[zipfile.ZipFile] = []
         if _kind(self.path) == stat.S_IFDIR:
             self._real = dict(sorted(_walk(self.path)))
             self.names = tuple(self._real)
         elif _is_zip(self.path):
-            self._open_zip()
+            self._open_zip(nested=nested)
         elif allow_file:
             self.names = (self.path.name,)
             self._real = {self.path.name: self.path}
@@ -51,21 +55,47 @@ class FileTree:
                 "Give a folder nearer to the set",
             )
 
-    def _open_zip(self) -> None:
+    def _open_zip(self, *, nested: bool) -> None:
         try:
-            self._zip = zipfile.ZipFile(self.path)
+            self._zips.append(zipfile.ZipFile(self.path))
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise DataError(str(self.path), "be a readable zip archive", str(error), "Download it again") from error
-        members = [info for info in self._zip.infolist() if not info.is_dir()]
-        total = sum(info.file_size for info in members)
+        self._members = self._members_of(self._zips[0])
+        if nested:
+            self._open_inner()
+        self.names = tuple(sorted(name for name in self._members if not _is_hidden(name)))
+
+    def _members_of(
+        self, archive: zipfile.ZipFile, prefix: str = ""
+    ) -> dict[str, tuple[zipfile.ZipFile, zipfile.ZipInfo]]:
+        members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+        total = sum(info.file_size for info in members.values())
         if total > MAX_TOTAL_BYTES:
             raise DataError(
                 str(self.path), f"unpack to at most {MAX_TOTAL_BYTES} bytes", f"{total}", "Make sure it is the data set"
             )
-        self._members = {info.filename: info for info in sorted(members, key=lambda info: info.filename)}
-        self.unsafe_names = tuple(name for name in self._members if _is_unsafe(name))
-        refused = set(self.unsafe_names)
-        self.names = tuple(name for name in self._members if name not in refused and not _is_hidden(name))
+        unsafe = sorted(name for name in members if _is_unsafe(name))
+        self.unsafe_names += tuple(prefix + name for name in unsafe)
+        return {prefix + name: (archive, info) for name, info in members.items() if not _is_unsafe(name)}
+
+    def _open_inner(self) -> None:
+        """Inner archives are held in memory, one level deep and together no more than one file may be."""
+        inner = [name for name in self._members if name.lower().endswith(".zip") and not _is_hidden(name)]
+        left = MAX_FILE_BYTES
+        # the smallest first: numbers before the videos that some sets come with
+        for size, name in sorted((self._members[name][1].file_size, name) for name in inner):
+            if size > left:
+                self.unread[name] = f"archives inside the archive are read up to {MAX_FILE_BYTES} bytes, unpack it"
+                continue
+            try:
+                archive = zipfile.ZipFile(io.BytesIO(self.read(name)))
+            except (UnreadableFileError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+                self.unread[name] = f"an archive that cannot be read: {error}"
+                continue
+            left -= size
+            self._zips.append(archive)
+            del self._members[name]
+            self._members |= self._members_of(archive, f"{name}/")
 
     def read(self, name: str) -> bytes:
         """All bytes of a file; UnreadableFileError where it is damaged, encrypted or larger than MAX_FILE_BYTES."""
@@ -79,14 +109,15 @@ class FileTree:
             return b""
 
     def _read(self, name: str, n_bytes: int, *, whole: bool) -> bytes:
-        where = f"{self.path.name}:{name}" if self._zip else str(self._real[name])
-        size = self._members[name].file_size if self._zip else self._real[name].stat().st_size
+        where = f"{self.path.name}:{name}" if self._zips else str(self._real[name])
+        size = self._members[name][1].file_size if self._zips else self._real[name].stat().st_size
         if whole and size > n_bytes:
             remedy = "Split the recording into several files"
             raise UnreadableFileError(where, f"be at most {n_bytes} bytes", f"{size}", remedy)
         try:
-            if self._zip:
-                with self._zip.open(self._members[name]) as stream:
+            if self._zips:
+                archive, info = self._members[name]
+                with archive.open(info) as stream:
                     return stream.read(n_bytes)
             with self._real[name].open("rb") as stream:
                 return stream.read(n_bytes)
@@ -96,8 +127,8 @@ class FileTree:
 
     def close(self) -> None:
         """Lets go of the archive."""
-        if self._zip:
-            self._zip.close()
+        for archive in self._zips:
+            archive.close()
 
 
 def _kind(path: Path) -> int:

@@ -12,6 +12,8 @@ from stream_occ.datasets._report import LoadReport
 from stream_occ.errors import DataError
 from stream_occ.samples import Recording
 
+_PACKED = (".zip", ".7z", ".rar", ".tar", ".gz", ".tgz")
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -69,7 +71,9 @@ class Dataset:
         if not self._trials:
             why = f" ({self.report.notes[0]})" if self.report.notes else ""
             got = f"{len(tree.names)} other files{why}"
-            raise DataError(str(tree.path), f"hold files of {name} ({loader.LAYOUT})", got, "Check --data")
+            packed = [file for file in tree.names if file.lower().endswith(_PACKED)]
+            remedy = f"Unpack {packed[0]}, or give its own path if it is a zip" if packed else "Check --data"
+            raise DataError(str(tree.path), f"hold files of {name} ({loader.LAYOUT})", got, remedy)
 
     @property
     def n_files(self) -> int:
@@ -110,3 +114,5 @@ class Dataset:
     def _start_report(self) -> None:
         for name in self._tree.unsafe_names:
             self.report.note(name, "name points outside the archive, passed over")
+        for name, why in self._tree.unread.items():
+            self.report.note(name, f"{why}, passed over")

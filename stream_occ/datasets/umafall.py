@@ -40,9 +40,13 @@ _REGROUPED = re.compile(r";-?[1-9]\d{0,2}(?:\.\d{3})+(?=;)")
 
 
 def find(tree: FileTree, variant: str | None, report: LoadReport) -> Sequence[Trial]:
-    """Trials by person, activity and number with date: numbers alone come several times."""
+    """Trials by person, activity and number with date: numbers alone come several times.
+
+    The set is published twice in one place; of a trial in both, the file of the corrected version is read.
+    """
     trials: dict[tuple[str, str, str], Trial] = {}
-    for name in tree.names:
+    n_corrected = 0
+    for name in sorted(tree.names, key=lambda name: (not _is_corrected(name), name)):
         base = PurePosixPath(name).name
         match = _NAME.fullmatch(base)
         if not match:
@@ -52,9 +56,19 @@ def find(tree: FileTree, variant: str | None, report: LoadReport) -> Sequence[Tr
         kind = "Fall" if match.group(2).lower() == "fall" else "ADL"
         trial = Trial(match.group(1), f"{kind}_{match.group(3)}", match.group(4), {str(variant): name})
         first = trials.setdefault((trial.subject, trial.activity, trial.trial), trial)
-        if first is not trial:
+        if first is trial:
+            continue
+        if _is_corrected(first.label) and not _is_corrected(name):
+            n_corrected += 1
+        else:
             report.note(name, f"a second file of the same trial, passed over; {first.label} is used")
+    if n_corrected:
+        report.note(f"{n_corrected} files", "passed over; those of the corrected version are used")
     return [trials[key] for key in sorted(trials, key=lambda key: tuple(map(natural_key, key)))]
+
+
+def _is_corrected(name: str) -> bool:
+    return "corrected" in name.lower()
 
 
 def load(tree: FileTree, trial: Trial, report: LoadReport) -> Iterator[Recording]:
