@@ -22,7 +22,7 @@ Decide = Callable[[FloatArray], BoolArray]
 Theta = float | Literal["empirical"]
 Query = Callable[[FloatArray, int], tuple[FloatArray, IntArray]]
 
-__all__ = ["by_rows", "deciding", "fitted", "scoring"]
+__all__ = ["by_rows", "deciding", "fitted", "needed", "scoring"]
 
 
 def fitted(rows: Rows, n_members: int, *, theta: Theta = 1.4) -> RandomProjectionEnsemble:
@@ -136,10 +136,35 @@ def deciding(rows: Rows, *, n_members: int = 25, rounds: int = 15, theta: Theta 
         "n_rows": len(rows.train),
         "n_members": n_members,
         "reference": reference,
+        "members": {kind: needed(detector, Z[:N_CHECKED]) for kind, Z in kinds.items()},
         "rejected": {kind: float(np.mean(ways[reference](Z))) for kind, Z in kinds.items()},
         "timed": timed,
         "equal_decisions": {name: float(np.mean(way(checked) == expected)) for name, way in ways.items()},
     }
+
+
+def needed(detector: RandomProjectionEnsemble, Z: FloatArray) -> dict[str, float]:
+    """Of the members' decisions on rows Z: how many accept, reject by a row within reach, and reject without one.
+
+    Without one no neighbour is needed; `engines/compiled.py` says what a row's reach is. beyond_nearest: of those that
+    reject by a row within reach, all whose J nearest are not (share of all decisions).
+    """
+    arrays = detector.to_scorer().arrays()
+    counts = dict.fromkeys(("without", "accepted", "rejected", "beyond_nearest"), 0)
+    for member, matrix in enumerate(arrays["maps"]):
+        X, places = arrays["X"] @ matrix.T, Z @ matrix.T
+        own, theta, j = arrays["own_distance"][member], arrays["theta"][member], arrays["n_neighbors"][member]
+        squared = np.square(places).sum(axis=1)[:, None] + np.square(X).sum(axis=1) - 2.0 * (places @ X.T)
+        distance = np.sqrt(np.maximum(squared, 0.0))
+        is_within = distance < theta * own
+        nearest = np.argpartition(distance, j - 1, axis=1)[:, :j]
+        accepts = np.take_along_axis(distance, nearest, axis=1).mean(axis=1) < theta * own[nearest].mean(axis=1)
+        is_near = np.take_along_axis(is_within, nearest, axis=1).any(axis=1)
+        counts["without"] += int((~is_within.any(axis=1)).sum())
+        counts["accepted"] += int(accepts.sum())
+        counts["rejected"] += int((is_within.any(axis=1) & ~accepts).sum())
+        counts["beyond_nearest"] += int((is_within.any(axis=1) & ~is_near).sum())
+    return {name: round(count / len(Z) / len(arrays["maps"]), 3) for name, count in counts.items()}
 
 
 def scoring(rows: Rows, *, n_members: int = 25, rounds: int = 15) -> dict[str, Any]:

@@ -109,7 +109,8 @@ def quick_block(kernels: Any, payload: bytes, device_id: str, profile: DevicePro
     is_tame = largest_acc * abs(acc_factor) <= MAX_ABS_ACC_MS2 and largest_gyr * gyr_factor <= MAX_ABS_GYR_RADS
     if not is_tame or latest >= MAX_STAMP_NS // scale:
         return None
-    t_ns, rows = stamps[:n] * scale, rows[:, :n].copy()  # blocks are kept for a while, and n_most is many times n
+    rows = rows[:, :n].copy()  # blocks are kept for a while, and n_most is many times n
+    t_ns = stamps[:n].copy() if scale == 1 else stamps[:n] * scale
     if stamp_key.startswith("t0"):
         t_ns = regular_stamps(latest * scale, form.rate_hz, n, device_id)
     number = None if form.boot is None or seq < 0 else (form.boot, seq)

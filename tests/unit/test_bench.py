@@ -3,7 +3,7 @@
 import pytest
 
 from stream_occ import engines
-from stream_occ.bench.ocnn import by_rows, deciding, scoring
+from stream_occ.bench.ocnn import by_rows, deciding, fitted, needed, scoring
 from stream_occ.bench.rows import synthetic_rows
 from stream_occ.bench.timing import in_turns
 from stream_occ.bench.training import self_join, sweep, tuning
@@ -20,6 +20,21 @@ def test_all_ways_decide_alike() -> None:
     }
     for entry in found["timed"]:
         assert entry["ways"][found["reference"]]["ratio"] == 1.0
+
+
+def test_what_members_decide_without_neighbours_is_counted() -> None:
+    """All of them reject a row far off without one; a training row, at distance 0, is within reach in all."""
+    rows = synthetic_rows(300)
+    detector = fitted(rows, 2)
+    assert needed(detector, rows.train[:5] + 100.0) == {
+        "without": 1.0,
+        "accepted": 0.0,
+        "rejected": 0.0,
+        "beyond_nearest": 0.0,
+    }
+    known = needed(detector, rows.train[:5])
+    assert (known["without"], known["beyond_nearest"]) == (0.0, 0.0)
+    assert known["accepted"] + known["rejected"] == pytest.approx(1.0)
 
 
 def test_costs_are_compared_over_numbers_of_rows() -> None:
