@@ -32,6 +32,7 @@ _EXTRAS = {
     "iotcore": "demo",
     "river": "online",
     **dict.fromkeys(("msgpack", "cbor2"), "codecs"),
+    **dict.fromkeys(("starlette", "uvicorn"), "dashboard"),
 }
 """What the base install lacks, and the extra that brings it."""
 

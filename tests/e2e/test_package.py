@@ -37,9 +37,10 @@ def test_wheel_holds_what_commands_need_by_default(built: Path) -> None:
     """Modules, simulators, profiles and the type marker are in it; tests and recordings are not."""
     names = set(zipfile.ZipFile(one(built, "*.whl")).namelist())
     wanted = {"stream_occ/py.typed", "simulators/py.typed", "stream_occ/cli/demo.py", "stream_occ/configs/edge.yaml"}
+    page = {f"stream_occ/dashboard/page/{name}" for name in ("index.html", "page.css", "page.js", "icon.svg")}
     profiles = {f"stream_occ/configs/profiles/{path.name}" for path in (REPO / "configs/profiles").glob("*.yaml")}
     assert profiles
-    assert (wanted | profiles) <= names
+    assert (wanted | profiles | page) <= names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"stream_occ", "simulators"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
