@@ -64,6 +64,11 @@ class Keeper:
         return self._is_missing or self._n_failed > 0
 
     @property
+    def n_damaged(self) -> int:
+        """Rows that could not be read."""
+        return 0 if self._store is None else self._store.n_damaged
+
+    @property
     def is_keeping(self) -> bool:
         """True where there is a store, working or not."""
         return self._store is not None

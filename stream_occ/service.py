@@ -206,6 +206,7 @@ class Service:
             "outbox_full": self._outbox.n_dropped,
             "event_set_aside": self._outbox.n_set_aside,
             "change_not_kept": self._keeper.n_lost_changes,
+            "kept_damaged": self._keeper.n_damaged,
         }
         dropped = Counter(dict(self.dropped)) + Counter(lost) + self._deliveries.dropped  # the network thread counts
         return CountersMessage(

@@ -34,7 +34,7 @@ import numpy as np
 
 from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
 from stream_occ.errors import DataError
-from stream_occ.numbering import Number
+from stream_occ.numbering import Number, is_boot, is_seq
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert
 from stream_occ.saved import SavedDevice, alert_json, alert_of, sealed, unsealed
@@ -116,6 +116,7 @@ class Store:
     def __init__(self, path: Path, limits: StoreLimits | None = None) -> None:
         """Opens or makes the file; raises DataError for a foreign or damaged one, ServiceError for one in use."""
         self.path = path
+        self.n_damaged = 0  # rows that could not be read
         self._limits = limits or StoreLimits()
         path.parent.mkdir(parents=True, exist_ok=True)
         check_kind(path)
@@ -139,6 +140,7 @@ class Store:
                     state = load_state(unsealed(content, *beside)).devices[device_id]
                 alert = None if open_alert is None else alert_of(open_alert)
             except (DataError, KeyError, ValueError, TypeError, AttributeError) as error:
+                self.n_damaged += 1
                 state, alert, saved_ns = None, *self._last_told(device_id, saved_ns)
                 goes = "it has no open alert" if alert is None else f"its alert goes on as told, {alert.state}"
                 problem = "%s: what is kept of %s is damaged: %s. It starts afresh; %s"
@@ -233,6 +235,7 @@ class Store:
             try:
                 found.append(OutboxRow(alert_of(content), frozenset(map(str, json.loads(received)))))
             except (ValueError, TypeError) as error:
+                self.n_damaged += 1
                 told = {"alert_id": alert_id}
                 log.error(
                     "%s: change %r of alert %.64r cannot be sent: %s", self.path, seq, alert_id, error, extra=told
@@ -244,21 +247,30 @@ class Store:
         return waiting_rows(self._db, self.path)
 
     def numbers(self) -> dict[str, Number]:
-        """Of the last message that each numbering device's state holds; DataError where there is no number."""
+        """Of the last message that each numbering device's state holds; one that cannot be read is left out and logged."""
         found: dict[str, Number] = {}
         for device_id, text in self._db.execute("SELECT device_id, number FROM numbers"):
             try:
                 boot, seq = json.loads(text)
-                if not isinstance(boot, int | str) or type(seq) is not int:
-                    raise ValueError(f"number {text!r:.80}")
+                if not (is_boot(boot) and is_seq(seq)):
+                    raise ValueError(f"{text!r:.80} is none")
+                found[device_id] = (boot, seq)
             except (ValueError, TypeError) as error:
-                raise damaged(self.path, f"{error}: device {device_id}") from error
-            found[device_id] = (boot, seq)
+                self.n_damaged += 1
+                problem = (
+                    "%s: the number of the last message of %s is damaged: %s. What it sends again is known by content"
+                )
+                log.error(problem, self.path, device_id, error, extra={"device": device_id})
         return found
 
     def seen(self) -> bytes:
         """Digests of messages that the states hold, of the last minute before the last save."""
-        return b"".join(row for (row,) in self._db.execute("SELECT digests FROM seen ORDER BY id"))
+        rows = [row for (row,) in self._db.execute("SELECT digests FROM seen ORDER BY id")]
+        sound = [row for row in rows if isinstance(row, bytes)]
+        if len(sound) < len(rows):
+            self.n_damaged += len(rows) - len(sound)
+            log.error("%s: which messages were taken is damaged: a broker may deliver some again", self.path)
+        return b"".join(sound)
 
     def forget(self, device_ids: Iterable[str]) -> None:
         """Takes devices' states out; their history stays."""

@@ -358,6 +358,40 @@ def test_numbering_device_is_told_of_nothing_that_is_not_on_the_disk(start: Star
         read_only(start.store) if i == 0 else freed(start.store)
 
 
+@pytest.mark.parametrize(
+    "spoilt", ["no JSON", "[]", '["b"]', '["b", "x"]', '["b", 1.5]', "[[], 3]", "null", b"\xff", 7]
+)
+def test_damaged_number_of_a_device_is_counted_and_the_next_start_heals_it(
+    start: Starts, spoilt: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As other damaged rows; what the broker gives again is known by content and taken once, new messages are numbered
+    from there on."""
+    k = np.arange(25)
+    sent = [
+        JSON.encode(SampleBlock("w1", T0_NS + (k + 25 * i) * (NS_PER_S // 50), *2 * [np.ones((25, 3))], ("b", i)))
+        for i in range(3)
+    ]
+
+    def heard(bench: Bench, *numbers: int) -> int:
+        """How many messages were taken."""
+        before = bench.service.intake.n_data
+        for i in numbers:
+            token = Token(1, i + 1, 1)
+            received = ("wearables/w1/imu", sent[i])
+            bench.inbox.put(Received.of(*received, is_retained=False, arrived_s=0.0, max_bytes=10**6, token=token))
+        bench.run(6.0)
+        return bench.service.intake.n_data - before
+
+    assert heard(start(), 0, 1) == 2
+    start.store._db.execute("UPDATE numbers SET number = ?", (spoilt,))
+    start.store._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (1, 'no digests')")
+    second = start(10.0)
+    assert [r.levelname for r in caplog.records if "damaged" in r.getMessage()] == ["ERROR", "ERROR"]
+    assert second.service.counters().dropped == {"kept_damaged": 2}
+    assert heard(second, 1, 2) == 1
+    assert start.store.numbers() == {"w1": ("b", 2)}
+
+
 def config(**state: object) -> Config:
     return Config.model_validate({"inputs": ({"pattern": "a/{device}"},), "state": state})
 
