@@ -68,6 +68,7 @@ class Watcher:
     def close(self) -> None:
         self.client.disconnect()
         self.client.loop_stop()
+        self.client.on_connect = self.client.on_subscribe = self.client.on_message = None  # or the two hold each other
 
     def __enter__(self) -> Watcher:
         return self
