@@ -154,10 +154,13 @@ class _Draft:
     document: Document
     problems: list[ConfigError] = field(default_factory=list)
     variables: dict[KeyPath, str] = field(default_factory=dict)
+    changed: set[KeyPath] = field(default_factory=set)
 
     def where(self, path: KeyPath) -> str:
-        """File and line, or variable, that gave the value at `path`; and its key."""
+        """Command line, variable, or file and line that gave the value at `path`; and its key."""
         shown = dotted(path)
+        if any(path[:n] in self.changed for n in range(1, len(path) + 1)):
+            return f"command line: {shown}"
         for n in range(len(path), 0, -1):
             if path[:n] in self.variables:
                 return f"environment {self.variables[path[:n]]}: {shown}"
@@ -196,8 +199,10 @@ class _Draft:
                 section = self.data.get(key)
                 kept = {name: inner for name, inner in value.items() if inner is not None}
                 self.data[key] = {**(section if isinstance(section, dict) else {}), **kept}
+                self.changed |= {(key, name) for name in kept}
             elif value is not None:
                 self.data[key] = value
+                self.changed.add((key,))
 
     def resolve_paths(self) -> None:
         """Makes relative paths relative to the file's folder."""

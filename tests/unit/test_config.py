@@ -415,3 +415,17 @@ def test_decimal_numbers_are_taken_as_they_stand() -> None:
         *(0, -7, 7, 1883),
         *(0.5, 0.5, 5.0, 0.0, 0.0015, 1000.0),
     ]
+
+
+def test_mistake_of_the_command_line_is_not_the_files(tmp_path: Path) -> None:
+    """Named by where it was given, whatever the file has at that key."""
+    path = tmp_path / "edge.yaml"
+    path.write_text("inputs: [{pattern: 'a/{device}'}]\nshard: 1of2\nmqtt: {port: 1883}\n")
+    for changes, where in (({"shard": "3of2"}, "shard"), ({"mqtt": {"port": 0}}, "mqtt.port")):
+        with pytest.raises(ConfigError) as caught:
+            adjusted_config(path, **changes)
+        assert str(caught.value).startswith(f"command line: {where}: must be ")
+    path.write_text("inputs: [{pattern: 'a/{device}'}]\nshard: 3of2\n")
+    with pytest.raises(ConfigError) as caught:
+        adjusted_config(path, mqtt={"port": 1884})
+    assert str(caught.value).startswith(f"{path}:2: shard: ")
