@@ -50,18 +50,23 @@ def write_sinks(
     )
 
 
-def waiting_rows(db: sqlite3.Connection, where: object) -> list[SinkRow]:
-    """What waits, the oldest first; a change that cannot be read is left out and logged."""
+def waiting_rows(db: sqlite3.Connection, where: object) -> tuple[list[SinkRow], int]:
+    """What waits, the oldest first, and how many changes cannot be read: each is left out and logged."""
     found: list[SinkRow] = []
+    n_damaged = 0
     query = "SELECT sink, alert_id, seq, content FROM sinks WHERE receipt IS NULL ORDER BY id"
     for sink, alert_id, seq, content in db.execute(query):
         try:
-            found.append(SinkRow(str(sink), alert_of(content)))
+            alert = alert_of(content)
+            if (alert.alert_id, alert.seq) != (alert_id, seq):
+                raise ValueError("it is another change")
+            found.append(SinkRow(str(sink), alert))
         except (ValueError, TypeError) as error:
+            n_damaged += 1
             told = {"alert_id": alert_id}
             line = "%s: change %r of alert %.64r cannot be told to sink %.64r: %s"
             log.error(line, where, seq, alert_id, sink, error, extra=told)
-    return found
+    return found, n_damaged
 
 
 def trim_sinks(db: sqlite3.Connection, oldest_ns: int, keep: int) -> None:

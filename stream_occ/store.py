@@ -243,11 +243,13 @@ class Store:
         return found
 
     def sink_rows(self) -> list[SinkRow]:
-        """Told changes that wait for sinks, the oldest first."""
-        return waiting_rows(self._db, self.path)
+        """Told changes that wait for sinks, the oldest first; one that cannot be read is left out and logged."""
+        found, n_damaged = waiting_rows(self._db, self.path)
+        self.n_damaged += n_damaged
+        return found
 
     def numbers(self) -> dict[str, Number]:
-        """Of the last message that each numbering device's state holds; one that cannot be read is left out and logged."""
+        """Of the last message that each numbering device's state holds; one that cannot be read is left out, logged."""
         found: dict[str, Number] = {}
         for device_id, text in self._db.execute("SELECT device_id, number FROM numbers"):
             try:

@@ -198,6 +198,23 @@ def test_sink_that_is_configured_no_more_keeps_what_waits(services: Services, ca
         until(lambda: len(peer.posts) == 3, "all that waited")
 
 
+@pytest.mark.parametrize("content", [None, "", "{}", "[]", b"\xff", 7, "another"])
+def test_damaged_row_costs_itself_alone(services: Services, content: object, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged and counted; the others are told."""
+    bench = services.start({"ward": webhook("http://127.0.0.1:9/")})
+    bench.fall()
+    services.kill()
+    with closing(sqlite3.connect(services.path)) as db, db:
+        if content == "another":
+            [(content,)] = db.execute("SELECT content FROM sinks WHERE seq = 2").fetchall()
+        db.execute("UPDATE sinks SET content = ? WHERE seq = 1", (content,))
+    with web_server() as peer:
+        services.start({"ward": webhook(peer.url)}, at_s=7.0)
+        until(lambda: len(peer.posts) == 2, "the other two")
+    assert sorted(json.loads(post.body)["seq"] for post in peer.posts) == [0, 2]
+    assert sum("cannot be told to sink 'ward'" in message for message in caplog.messages) == 1
+
+
 def test_sink_with_states_is_told_of_those_alone(services: Services, tmp_path: Path) -> None:
     """No row waits for what it does not want."""
     bench = services.start({"book": a_file(tmp_path / "book.jsonl", states=["pending"])})
