@@ -47,6 +47,7 @@ CONSTANTS: Mapping[str, list[tuple[str, tuple[str, ...], float]]] = {
     "times": [
         (f"{name}, times {factor:.2g}", parts, factor) for name, parts in TIMES.items() for factor in (2 / 3, 1.5)
     ],
+    "shortest": [(f"{s:g} s", ("min_window_s: float = 3.0",), s / 3.0) for s in (3.0, 3.5, 4.0, 4.5, 5.0)],
 }
 
 

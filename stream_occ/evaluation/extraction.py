@@ -129,7 +129,8 @@ def extract_trials(
             "recordings",
             f"be sampled at {lowest:g} Hz or faster for {front_end.feature_set}",
             f"{len(slow)} of {len(trials)} slower, {slow[0]} first",
-            "Take another --variant, or a --model-config for slow streams (feature_set: khan31r-nofilter, rate_hz: 20)",
+            "Take another --variant, or a --model-config for slow streams "
+            "(feature_set: khan31r-nofilter, rate_hz: 20, detector: {name: working})",
         )
     return trials
 
