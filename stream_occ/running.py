@@ -23,6 +23,7 @@ from stream_occ.mqtt import Birth, MqttLink, MqttOptions, Subscription
 from stream_occ.notify import Notifier
 from stream_occ.scoring import Model
 from stream_occ.service import TICK_S, Service
+from stream_occ.sharding import Shard
 from stream_occ.vitals import Monitor
 from stream_occ.wiring import link_options, topics_of
 
@@ -66,9 +67,6 @@ def _run(
     on_ready: Callable[[str], None],
 ) -> CountersMessage:
     inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
-    topics = topics_of(config)
-    shard, home_assistant = config.own_shard, config.home_assistant
-    is_only_instance = config.mqtt.is_only_instance and shard.of == 1
     is_ready = threading.Event()
 
     def subscribed() -> None:
@@ -76,53 +74,22 @@ def _run(
         is_ready.set()
 
     def deliver(message: Received) -> None:
-        if stop.is_set():  # what comes after the end, unacknowledged, comes again
-            return
-        if home_assistant.enabled and message.topic == home_assistant.status_topic:
-            service.home_assistant.hear(message)
-            if message.token is not None:  # an input's pattern covers it too
-                link.acknowledge([message.token])
-            return
-        is_ours = shard.of == 1 or not service.intake.is_elsewhere(message.topic, shard)
-        if is_ours and inbox.put(message):
-            return
-        if message.token is not None:  # another process has it; or, delivered again, it would be late: counted, lost
-            link.acknowledge([message.token])
-        n = inbox.refused.total()
-        if is_ours and n & (n - 1) == 0:
-            log.warning("refused before the queue so far: %s", dict(inbox.refused))
+        door.deliver(message)
 
-    options = link_options(config, client_id)
-    is_durable = keeper.is_keeping and config.mqtt.protocol == "5" and config.mqtt.session_expiry_s > 0
-    link = MqttLink(
-        replace(
-            options, unacknowledged_messages=min(config.limits.queue_messages, MAX_UNACKNOWLEDGED) if is_durable else 0
-        ),
-        on_message=deliver,
-        subscriptions=[
-            *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),
-            Subscription(topics.commands_filter, keeps_retain=True),
-            *([Subscription(home_assistant.status_topic, qos=0)] if home_assistant.enabled else []),
-        ],
-        birth=Birth(topics.bridge_status),
-        on_ready=subscribed,
-    )
+    links = _links(config, keeper, client_id=client_id, on_message=deliver, on_ready=subscribed)
+    link = links[0]
     sinks = AlertSinks(config.sinks, max_changes=config.state.outbox_changes)
     service = Service(config, model, link, inbox, keeper=keeper, sinks=sinks)
     service.dropped = link.dropped
     service.n_connects = lambda: link.n_connects
     service.connects_refused = link.refusals
-    links = [link]
-    if is_only_instance:  # a connection has one last will: the second status topic needs its own
-        links.append(MqttLink(_status_options(options), birth=Birth(topics.status)))
+    status_topic = config.home_assistant.status_topic if config.home_assistant.enabled else None
+    door = _Door(config.own_shard, status_topic, service, link, inbox, stop)
     monitor = Monitor(inbox, _scored_within_s(config, model)) if config.http.enabled else None
     worker = Worker(service, config.output.slice_s, monitor)
     watchdog = Watchdog(links, worker, config.mqtt.keepalive_s)
     server = None if monitor is None else _health_server(config, model, keeper, watchdog, monitor, sinks, stop)
-    gc.collect()
-    _trim()
-    _unmap_code("llvmlite")  # 50 MB: the compiled engine is made, and its compiler will not run again
-    gc.freeze()  # or each full collection would go through all that was imported, and hold a slice up for 40 ms
+    _give_back()
     for each in links:
         each.start()
     worker.start()
@@ -151,6 +118,75 @@ def _run(
             if server is not None:
                 server.stop()
     return service.counters()
+
+
+def _links(
+    config: Config,
+    keeper: Keeper,
+    *,
+    client_id: str,
+    on_message: Callable[[Received], None],
+    on_ready: Callable[[], None],
+) -> list[MqttLink]:
+    """The link that messages go over and, where ours is the only instance, one for the second status topic."""
+    topics, home_assistant = topics_of(config), config.home_assistant
+    options = link_options(config, client_id)
+    is_durable = keeper.is_keeping and config.mqtt.protocol == "5" and config.mqtt.session_expiry_s > 0
+    n_unacknowledged = min(config.limits.queue_messages, MAX_UNACKNOWLEDGED) if is_durable else 0
+    link = MqttLink(
+        replace(options, unacknowledged_messages=n_unacknowledged),
+        on_message=on_message,
+        subscriptions=[
+            *(Subscription(entry.topic_filter, entry.qos) for entry in config.inputs),
+            Subscription(topics.commands_filter, keeps_retain=True),
+            *([Subscription(home_assistant.status_topic, qos=0)] if home_assistant.enabled else []),
+        ],
+        birth=Birth(topics.bridge_status),
+        on_ready=on_ready,
+    )
+    if not config.mqtt.is_only_instance or config.own_shard.of > 1:
+        return [link]
+    return [link, MqttLink(_status_options(options), birth=Birth(topics.status))]  # a connection has one last will
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """Where the network thread's messages come in: ours go to the inbox, what nobody will take is acknowledged."""
+
+    shard: Shard
+    status_topic: str | None  # Home Assistant's, where it is told anything
+    service: Service
+    link: MqttLink
+    inbox: Inbox
+    stop: threading.Event
+
+    def deliver(self, message: Received) -> None:
+        """Quick: it is called in the network thread."""
+        if self.stop.is_set():  # what comes after the end, unacknowledged, comes again
+            return
+        if message.topic == self.status_topic:
+            self.service.home_assistant.hear(message)
+            self._acknowledge(message)  # an input's pattern covers it too
+            return
+        is_ours = self.shard.of == 1 or not self.service.intake.is_elsewhere(message.topic, self.shard)
+        if is_ours and self.inbox.put(message):
+            return
+        self._acknowledge(message)  # another process has it; or, delivered again, it would be late: counted, lost
+        n = self.inbox.refused.total()
+        if is_ours and n & (n - 1) == 0:
+            log.warning("refused before the queue so far: %s", dict(self.inbox.refused))
+
+    def _acknowledge(self, message: Received) -> None:
+        if message.token is not None:
+            self.link.acknowledge([message.token])
+
+
+def _give_back() -> None:
+    """Memory that the start took and nothing needs any more."""
+    gc.collect()
+    _trim()
+    _unmap_code("llvmlite")  # 50 MB: the compiled engine is made, and its compiler will not run again
+    gc.freeze()  # or each full collection would go through all that was imported, and hold a slice up for 40 ms
 
 
 def _trim() -> None:

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from stream_occ.bench import peers, serving
-from stream_occ.bench.devices import RATE_HZ
 from stream_occ.bench.parts import features, footprint, ocnn, service
 from stream_occ.bench.peers import shared_product
 from stream_occ.bench.report import Amount, Found, Ratio, Settings, draw, measure, part_names
 from stream_occ.bench.rows import synthetic_rows
 from stream_occ.cli import run
 from stream_occ.errors import ServiceError
-from stream_occ.training.config import TrainingConfig
 from tests.integration.broker import MOSQUITTO
 
 
@@ -213,11 +211,6 @@ def test_bars_stand_in_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
         ("compiled: resident memory", 90.0, 200.0, True),
     ]
     assert len(runs) == 2 * footprint.N_RUNS
-
-
-def test_a_start_is_measured_with_more_than_a_window_at_once() -> None:
-    """Of the default's 5 s; with no more than that the first decision waits for the next message, or for a silence."""
-    assert footprint.LOAD["n_samples"] / RATE_HZ >= TrainingConfig().window_s + 0.1
 
 
 def test_growth_with_rows_has_a_bar_at_the_size_it_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ MOST_ROWS = 5_000
 N_RUNS = 3
 BARS = {"numpy": 80.0, "compiled": 200.0}  # MB
 START_BAR_S = 1.5
-LOAD = {"n_devices": 1, "n_samples": 275, "is_random": False}  # the first message is more than a window of 5 s
+LOAD = {"n_devices": 1, "n_samples": 250, "is_random": False}  # the first message is a whole window
 
 
 def measure(settings: Settings) -> Found:
