@@ -93,7 +93,7 @@ def test_an_alert_appears_counts_down_is_acknowledged_and_clears(broker: Broker,
         assert page.title() == "(1) ▲ stream_occ"
         assert page.inner_text("#spoken") == "Alert pending: w2"
         card.get_by_role("button", name="Acknowledge").click()  # nobody has said who it is
-        page.wait_for_function("document.activeElement.id === 'name'")
+        page.wait_for_selector("#name:focus")
         assert commands(watcher, "ack") == []
         page.keyboard.type("anna <b>")
         card.get_by_role("button", name="Acknowledge").focus()
@@ -139,7 +139,7 @@ def test_other_pages_tell_filters_days_and_services(broker: Broker, tmp_path: Pa
         page.wait_for_selector("#history-rows tr >> nth=1")
         page.select_option("select[name=state]", "false_alarm")
         page.click("#filters button")
-        page.wait_for_function("document.querySelectorAll('#history-rows tr').length === 1")
+        wait_until(lambda: page.locator("#history-rows tr").count() == 1, "one row")
         assert "w1" in page.inner_text("#history-rows")
         page.click("nav >> text=Trends")
         page.wait_for_selector("#trends-body tbody tr")
