@@ -97,7 +97,8 @@ def _is_hash(text: str) -> bool:
     try:
         kind, log_n, r, p, salt, key = text.split("$")
         is_bounded = 10 <= int(log_n) <= MAX_LOG_N and int(r) == R and 1 <= int(p) <= 4
-        return kind == "scrypt" and is_bounded and len(base64.b64decode(key, validate=True)) == 32 and bool(salt)
+        n_salt, n_key = (len(base64.b64decode(each, validate=True)) for each in (salt, key))
+        return kind == "scrypt" and is_bounded and n_salt > 0 and n_key == 32
     except ValueError:
         return False
 

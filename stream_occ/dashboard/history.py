@@ -21,6 +21,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -72,22 +73,18 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._held: IO[str] | None = None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._held = _held(path)
-            if not path.exists():
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            self._db = sqlite3.connect(path, check_same_thread=False, timeout=5.0)
-            self._prepare(path)
-        except (OSError, sqlite3.Error) as error:
-            self._let_go()
-            got = getattr(error, "strerror", None) or str(error)
-            raise DataError(str(path), "be a history that can be written", got, REMEDY) from error
-        except DataError:
-            self._db.close()
-            self._let_go()
-            raise
+        with ExitStack() as opened:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                opened.enter_context(_held(path))
+                if not path.exists():
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                self._db = opened.enter_context(closing(sqlite3.connect(path, check_same_thread=False, timeout=5.0)))
+                self._prepare(path)
+            except (OSError, sqlite3.Error) as error:
+                got = getattr(error, "strerror", None) or str(error)
+                raise DataError(str(path), "be a history that can be written", got, REMEDY) from error
+            self._opened = opened.pop_all()
 
     def _prepare(self, path: Path) -> None:
         (found,) = self._db.execute("PRAGMA application_id").fetchone()
@@ -105,13 +102,7 @@ class History:
     def close(self) -> None:
         """Closes the file and lets another process have it."""
         with self._lock:
-            self._db.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+            self._opened.close()
 
     # ---- what is kept
 
@@ -180,7 +171,7 @@ class History:
             )
 
     def prune(self, now_ns: int, *, keep_days: float, keep_changes: int, keep_waveforms: int) -> None:
-        """Lets go of what is older or more; an alert goes whole, with its changes, and never one that is open."""
+        """Lets go of what is older or more; alerts go whole, with changes and signals, open ones never."""
         is_open = "state IN ('suspected', 'checking', 'pending', 'alarm', 'acknowledged')"
         with self._lock, self._db:
             oldest_ns = now_ns - round(keep_days * NS_PER_DAY)
@@ -192,7 +183,8 @@ class History:
                     break
                 self._db.execute("DELETE FROM alerts WHERE id = ?", (row[0],))
                 n_changes -= self._db.execute("DELETE FROM changes WHERE alert_id = ?", (row[1],)).rowcount
-            self._db.execute("DELETE FROM changes WHERE alert_id NOT IN (SELECT alert_id FROM alerts)")
+            for table in ("changes", "waveforms"):
+                self._db.execute(f"DELETE FROM {table} WHERE alert_id NOT IN (SELECT alert_id FROM alerts)")
             self._db.execute(
                 "DELETE FROM waveforms WHERE id NOT IN (SELECT id FROM waveforms ORDER BY id DESC LIMIT ?)",
                 (keep_waveforms,),

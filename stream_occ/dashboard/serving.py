@@ -18,7 +18,7 @@ from stream_occ.config import Config
 from stream_occ.dashboard.access import Access
 from stream_occ.dashboard.feed import Feed
 from stream_occ.dashboard.history import History
-from stream_occ.dashboard.web import Web
+from stream_occ.dashboard.web import LOOPBACK_HOSTS, Web
 from stream_occ.errors import ServiceError, UsageError
 from stream_occ.mqtt import MqttLink
 from stream_occ.wiring import link_options, state_folder
@@ -43,7 +43,7 @@ class Where:
     @property
     def is_loopback(self) -> bool:
         """True where only this machine reaches it."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return self.host in LOOPBACK_HOSTS
 
 
 def history_path(config: Config) -> Path:

@@ -252,7 +252,7 @@ class Web:
 
     async def _trends(self, request: Request) -> Response:
         days = request.query_params.get("days", "30")
-        if not days.isascii() or not days.isdigit() or not 1 <= int(days[:5]) <= 366:
+        if not days.isascii() or not days.isdigit() or len(days) > 3 or not 1 <= int(days) <= 366:
             return _problem(400, "days is a whole number from 1 to 366")
         return JSONResponse(await asyncio.to_thread(self.feed.history.trends, time.time_ns() - int(days) * NS_PER_DAY))
 

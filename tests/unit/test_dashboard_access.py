@@ -50,7 +50,8 @@ def test_people_are_read_line_by_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     ["anna", "anna:act:", "anna:root:HASH", f"anna:act:{ANNA}\nanna:view:{ANNA}", f":act:{ANNA}", "anna:act:HASH:x",
-     "anna:act:" + ANNA.replace("$15$", "$60$"), "anna:act:" + ANNA[:-8], "a\tb:act:" + ANNA],
+     "anna:act:" + ANNA.replace("$15$", "$60$"), "anna:act:" + ANNA[:-8],
+     "anna:act:" + ANNA.replace("$c3", "$3"), "a\tb:act:" + ANNA],
 )  # fmt: skip
 def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
     """With its number, without its content."""

@@ -25,6 +25,11 @@ def change(name: str, seq: int, device: str = "w1", alert_id: str = "a1", **keys
     return AlertMessage.model_validate_json(event(name, seq, device=device, alert_id=alert_id, **keys))
 
 
+def waveform(seq: int, alert_id: str = "a1") -> WaveformMessage:
+    return WaveformMessage(alert_id=alert_id, seq=seq, t0="2026-03-01T12:00:00.000Z", t0_ns=T0_NS, rate_hz=50.0,
+                           columns=("x",), dtype="<f4", data="")  # fmt: skip
+
+
 def test_changes_of_an_alert_are_one_row_with_the_state_of_the_highest_seq(history: History) -> None:
     """Told again they change nothing; told out of order the highest seq is the present, and who acted is kept."""
     assert history.add_change(change("pending", 2), at(0))
@@ -83,8 +88,10 @@ def test_trends_are_counts_and_hours_by_hour(history: History) -> None:
     assert history.trends(at(3600))["alerts"] == [{"hour": hour + 1, "state": "false_alarm", "n": 1}]
 
 
-def test_old_alerts_go_whole_and_open_ones_stay(history: History) -> None:
-    """By age and by number of changes."""
+def test_old_alerts_go_whole_and_open_ones_stay(tmp_path: Path, history: History) -> None:
+    """By age and by number of changes, with their signals."""
+    for alert_id in ("old", "open"):
+        history.add_waveform(waveform(0, alert_id))
     history.add_change(change("resolved", 0, alert_id="old"), at(0))
     history.add_change(change("alarm", 0, alert_id="open"), at(0))
     for n in range(3):
@@ -93,6 +100,9 @@ def test_old_alerts_go_whole_and_open_ones_stay(history: History) -> None:
     history.prune(at(0) + 2 * NS_PER_DAY, **limits)  # type: ignore[arg-type]
     assert [each["alert_id"] for each in history.alerts(Filter())] == ["new2", "new1", "new0", "open"]
     assert history.alert("old") is None
+    with sqlite3.connect(tmp_path / "h.history") as db:
+        assert db.execute("SELECT alert_id FROM waveforms").fetchall() == [("open",)]
+    db.close()
     history.prune(at(0) + 2 * NS_PER_DAY, keep_days=1.0, keep_changes=2, keep_waveforms=10)
     assert [each["alert_id"] for each in history.alerts(Filter())] == ["new2", "open"]
 
@@ -101,10 +111,7 @@ def test_the_latest_signals_are_kept(history: History) -> None:
     """Up to a number."""
     history.add_change(change("alarm", 3), at(0))
     for seq in range(3):
-        history.add_waveform(
-            WaveformMessage(alert_id="a1", seq=seq, t0="2026-03-01T12:00:00.000Z", t0_ns=T0_NS, rate_hz=50.0,
-                            columns=("x",), dtype="<f4", data="")
-        )  # fmt: skip
+        history.add_waveform(waveform(seq))
     history.prune(at(0), keep_days=1.0, keep_changes=100, keep_waveforms=2)
     found = history.alert("a1")
     assert found is not None
@@ -137,3 +144,5 @@ def test_one_process_holds_the_file_and_a_foreign_file_is_refused_untouched(tmp_
     (tmp_path / "text").write_text("no database, and longer than the header of one" * 10)
     with pytest.raises(DataError, match="must be a history that can be written"):
         History(tmp_path / "text")
+    with pytest.raises(DataError, match="must be a file; got a folder"):
+        History(tmp_path)

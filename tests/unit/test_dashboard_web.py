@@ -306,6 +306,7 @@ def test_history_is_asked_with_filters(make: Callable[..., Site]) -> None:
     assert site.ask("/api/alerts/none").code == 404
     assert [each["n"] for each in site.ask("/api/trends?days=7").json["alerts"]] == [3]
     assert site.ask("/api/trends?days=-1").code == 400
+    assert site.ask("/api/trends?days=00007999999999999999999").code == 400
 
 
 def test_a_waveform_is_told_as_numbers(make: Callable[..., Site]) -> None:
