@@ -49,7 +49,7 @@ class Sink:
         logger.propagate = False  # what it says of a failure is told as the sink's reason, once
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # below, it tells paths, which may be secrets
         asset = apprise.AppriseAsset(async_mode=False, secure_logging=True, app_id="stream-occ", app_desc="fall alerts")
-        address = _with_timeouts(settings.url.get_secret_value(), settings.timeout_s)
+        address = _with_limits(settings.url.get_secret_value(), settings.timeout_s)
         self._apprise: Any = apprise.Apprise(asset=asset)
         if not self._apprise.add(address):
             expected, remedy = "be an address that Apprise knows", "See Apprise's list of services"
@@ -82,8 +82,8 @@ class _LastWarning(logging.Handler):
             self.text = record.getMessage()
 
 
-def _with_timeouts(url: str, timeout_s: float) -> str:
-    """Apprise's own limits, of connecting and of reading, where the address does not give them."""
-    given = url.partition("?")[2]
-    added = [f"{key}={timeout_s:g}" for key in ("cto", "rto") if f"{key}=" not in given]
+def _with_limits(url: str, timeout_s: float) -> str:
+    """Apprise's own limits, of connecting, reading and redirections, where the address does not give them."""
+    given, limits = url.partition("?")[2], {"cto": f"{timeout_s:g}", "rto": f"{timeout_s:g}", "redirect": "no"}
+    added = [f"{key}={value}" for key, value in limits.items() if f"{key}=" not in given]
     return f"{url}{'&' if '?' in url else '?'}{'&'.join(added)}" if added else url

@@ -21,7 +21,7 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import SecretStr, field_validator
 
@@ -79,12 +79,15 @@ class Sink:
         """One request."""
         connection = self._connection()
         try:
+            connection.connect()  # each address of a host has timeout_s: one that is dead must not use up the rest
             with within(self._settings.timeout_s, lambda: _cut(connection)):
                 connection.request("POST", self._target, notice.body, self._headers(notice))
                 with closing(connection.getresponse()) as answer:
                     status, wish = answer.status, answer.headers.get("Retry-After")
-        except (OSError, HTTPException) as error:
+        except OSError as error:
             raise Later(said(error)) from error
+        except HTTPException as error:  # its words are the answer's, which may repeat the address
+            raise Later(type(error).__name__) from None
         finally:
             connection.close()
         if status in LATER or status >= 500:
@@ -109,7 +112,7 @@ class Sink:
         if self._key is not None:
             headers["webhook-signature"] = signature(self._key, notice.id, stamp, notice.body)
         if self._url.username is not None:
-            login = f"{self._url.username}:{self._url.password or ''}".encode()
+            login = unquote(f"{self._url.username}:{self._url.password or ''}").encode()
             headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
         return headers
 

@@ -52,6 +52,15 @@ def test_no_is_later_with_the_reason_and_nothing_in_the_log(monkeypatch: pytest.
     assert records == []
 
 
+def test_redirection_is_not_followed() -> None:
+    """Alerts go where the configuration says and nowhere else."""
+    with web_server() as peer, web_server() as other:
+        peer.answers.append((307, {"Location": other.url}))
+        with pytest.raises(Later):
+            Sink(settings(f"json://127.0.0.1:{peer.port}/")).send(a_notice())
+    assert (len(peer.posts), other.posts) == (1, [])
+
+
 def test_server_that_hangs_is_given_up_in_time() -> None:
     """Apprise waits as long as timeout_s says."""
     with web_server() as peer:

@@ -76,9 +76,9 @@ def test_receiver_of_the_documentation_believes_it_and_nobody_else() -> None:
 def test_without_a_key_nothing_is_signed() -> None:
     """And a name and password in the address go as a header."""
     with web_server() as peer:
-        a_sink(peer.url.replace("//", "//ward:pa-ss@")).send(a_notice())
+        a_sink(peer.url.replace("//", "//ward:pa%40ss@")).send(a_notice())
     assert "webhook-signature" not in peer.posts[0].headers
-    assert peer.posts[0].headers["authorization"] == "Basic " + base64.b64encode(b"ward:pa-ss").decode()
+    assert peer.posts[0].headers["authorization"] == "Basic " + base64.b64encode(b"ward:pa@ss").decode()
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
@@ -149,20 +149,20 @@ def test_server_that_hangs_is_given_up_in_time() -> None:
 
 
 def test_server_that_is_away_or_talks_nonsense_is_asked_later() -> None:
-    """No connection, and an answer that is not HTTP."""
+    """No connection, and an answer that is not HTTP: what it repeats of the address is in no reason."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
         def nonsense() -> None:
             connection, _ = listener.accept()
             with connection:
-                connection.recv(65536)
-                connection.sendall(b"SSH-2.0-nonsense\r\n\r\n")
+                connection.sendall(connection.recv(65536))
 
         thread = threading.Thread(target=nonsense, daemon=True)
         thread.start()
-        with pytest.raises(Later):
-            a_sink(f"http://127.0.0.1:{port}/", timeout_s=1).send(a_notice())
+        with pytest.raises(Later) as caught:
+            a_sink(f"http://127.0.0.1:{port}/token-tulip", timeout_s=1).send(a_notice())
+        assert caught.value.reason == "BadStatusLine"
         thread.join(5)
     with pytest.raises(Later, match="refused"):
         a_sink(f"http://127.0.0.1:{port}/", timeout_s=1).send(a_notice())
