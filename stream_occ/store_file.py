@@ -39,16 +39,15 @@ def damaged(path: Path, got: str) -> DataError:
     return DataError(str(path), "be an undamaged state file", got, REMEDY)
 
 
-def locked(path: Path) -> IO[str]:
+def locked(path: Path, *, holder: str = "a running detector", key: str = "state.path") -> IO[str]:
     """A lock beside the file, held while it is open: SQLite's own locks would let two services write in turn."""
     lock = _lock_of(path).open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.close()
-        raise ServiceError(
-            str(path), "be held by one process", "a running detector", "Stop it, or give this one its own state.path"
-        ) from error
+        remedy = f"Stop it, or give this one its own {key}"
+        raise ServiceError(str(path), "be held by one process", holder, remedy) from error
     return lock
 
 

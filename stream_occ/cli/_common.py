@@ -103,6 +103,11 @@ JsonOption = Annotated[
         help="Write machine-readable results to PATH (- for stdout).",
     ),
 ]
+MqttConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
+]
+HostOption = Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")]
+PortOption = Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_occ.cli._common import JsonOption
+from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption
 
 EXAMPLES = (
     "stream-occ doctor --host broker.lan",
@@ -18,11 +18,9 @@ EXAMPLES = (
 
 
 def command(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
-    ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")] = None,
+    config: MqttConfigOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
     ca_file: Annotated[
         Path | None, typer.Option("--ca-file", metavar="FILE", help="With --tls: the authority's certificate (PEM).")

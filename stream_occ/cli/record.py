@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_occ.cli._common import JsonOption
+from stream_occ.cli._common import HostOption, JsonOption, PortOption
 
 EXAMPLES = (
     "stream-occ record -c configs/edge.yaml --out recordings --seconds 600 --subject anna --activity walking",
@@ -20,8 +20,8 @@ def command(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: broker, inputs and limits.")
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")] = None,
+    host: HostOption = None,
+    port: PortOption = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="PATTERN", help="Topics with {device}, in place of the inputs.")
     ] = None,

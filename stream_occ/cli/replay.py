@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_occ.cli._common import JsonOption, ProgressReport, progress
+from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption, ProgressReport, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,11 +57,9 @@ def command(
     pause_s: Annotated[
         float, typer.Option("--pause-s", min=0.001, max=86_400, help="Between two recordings, s.")
     ] = 2.0,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
-    ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")] = None,
+    config: MqttConfigOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
     topic: Annotated[
         str, typer.Option("--topic", metavar="PATTERN", help="Where to publish; {device} is the device's id.")
     ] = "wearables/{device}/imu",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption
+from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption
 
 if TYPE_CHECKING:
     from stream_occ.board import Board, Watched
@@ -34,11 +33,9 @@ MARGIN_LINES = 8  # of the screen, for what stands around the rows
 
 
 def command(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
-    ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Broker, in place of the configuration's.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Its port, in place of the configuration's.")] = None,
+    config: MqttConfigOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
     once: Annotated[bool, typer.Option("--once", help="Show what is retained now, and end.")] = False,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0.5, help="End after so long.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; with --json.")] = False,

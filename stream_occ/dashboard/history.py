@@ -14,7 +14,6 @@ clock, but for the `t_ns` of a change, which is the device's.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -24,11 +23,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from stream_occ.errors import DataError, ServiceError
+from stream_occ.errors import DataError
 from stream_occ.messages import AlertMessage, WaveformMessage
 from stream_occ.samples import NS_PER_S
+from stream_occ.store_file import locked
 
 APPLICATION_ID = 0x0CCDA5B0
 SCHEMA_VERSION = 1
@@ -76,7 +76,9 @@ class History:
         with ExitStack() as opened:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                opened.enter_context(_held(path))
+                if path.exists() and not path.is_file():
+                    raise DataError(str(path), "be a file", "a folder, pipe, socket or device", REMEDY)
+                opened.enter_context(locked(path, holder="a running dashboard", key="--history"))
                 if not path.exists():
                     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 self._db = opened.enter_context(closing(sqlite3.connect(path, check_same_thread=False, timeout=5.0)))
@@ -264,18 +266,3 @@ class History:
             "alerts": [{"hour": hour, "state": state, "n": n} for hour, state, n in alerts],
             "worn": [{"hour": hour, "hours": seconds / 3600} for hour, seconds in worn],
         }
-
-
-def _held(path: Path) -> IO[str]:
-    """A lock beside the file, held while it is open."""
-    if path.exists() and not path.is_file():
-        raise DataError(str(path), "be a file", "a folder, pipe, socket or device", REMEDY)
-    lock = path.with_name(f"{path.name}.lock").open("a")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.close()
-        raise ServiceError(
-            str(path), "be held by one process", "a running dashboard", "Stop it, or give this one its own --history"
-        ) from error
-    return lock
