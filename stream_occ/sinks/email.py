@@ -36,6 +36,7 @@ from stream_occ.sinks._base import (
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 DOMAIN = "alerts.stream-occ.invalid"  # of Message-IDs: unique by alert_id, and no host
 MAX_HALF_SENT = 100  # notices of which it is known who has them already
+TAKEN = 250
 PHASES = 5  # TLS, login, sender and recipients, text, farewell: each within timeout_s, and all together
 
 Address = Annotated[str, Field(max_length=254, pattern=r"^[!-;=?A-~]+@[0-9A-Za-z.\[\]:-]+$")]
@@ -85,12 +86,12 @@ class Sink:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._context = None if settings.security == "none" else tls_context(settings.ca_file)
-        self._half_sent: dict[str, set[str]] = {}  # who has a notice that others have not yet
+        self._half_sent: dict[str, dict[str, int]] = {}  # last words on a notice, while some are put off
 
     def send(self, notice: Notice) -> None:
         """To those who have it not yet."""
-        have = self._half_sent.get(notice.id, set())
-        missing = [address for address in self._settings.recipients if address not in have]
+        ended = self._half_sent.get(notice.id, {})
+        missing = [address for address in self._settings.recipients if address not in ended]
         try:
             with self._connected() as smtp, within(PHASES * self._settings.timeout_s, lambda: _cut(smtp)):
                 self._log_in(smtp)
@@ -98,14 +99,16 @@ class Sink:
         except (OSError, smtplib.SMTPException) as error:
             raise Later(_said(error)) from error
         later = {address: code for address, code in not_taken.items() if code < 500}
+        ended = ended | {address: not_taken.get(address, TAKEN) for address in missing if address not in later}
         if later:
-            self._half_sent[notice.id] = have | (set(missing) - later.keys())
+            self._half_sent[notice.id] = ended
             while len(self._half_sent) > MAX_HALF_SENT:
                 del self._half_sent[next(iter(self._half_sent))]
             raise Later(f"SMTP {next(iter(later.values()))} for {len(later)} of {len(missing)} recipients")
         self._half_sent.pop(notice.id, None)
-        if not_taken:
-            raise Refused(f"SMTP {next(iter(not_taken.values()))} for {len(not_taken)} of {len(missing)} recipients")
+        refused = [code for code in ended.values() if code != TAKEN]
+        if refused:
+            raise Refused(f"SMTP {refused[0]} for {len(refused)} of {len(ended)} recipients")
 
     def _connected(self) -> closing[smtplib.SMTP]:
         settings, limit_s = self._settings, self._settings.timeout_s

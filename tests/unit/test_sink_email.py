@@ -132,6 +132,18 @@ def test_recipient_who_is_unknown_is_a_refusal_and_the_others_have_it() -> None:
     assert [recipients for recipients, _ in peer.mails] == [["anna@ward.example"]]
 
 
+def test_refusal_of_one_is_told_though_another_was_put_off_meanwhile() -> None:
+    """Nobody takes the change for delivered to all at the end."""
+    with mail_server() as peer:
+        peer.refusals = {"bo@ward.example": ["550 no such user"], "cy@ward.example": ["450 try again"]}
+        sink = a_sink(peer, recipients=["anna@ward.example", "bo@ward.example", "cy@ward.example"])
+        with pytest.raises(Later, match="SMTP 450 for 1 of 3 recipients"):
+            sink.send(a_notice())
+        with pytest.raises(Refused, match="SMTP 550 for 1 of 3 recipients"):
+            sink.send(a_notice())
+    assert [recipients for recipients, _ in peer.mails] == [["anna@ward.example"], ["cy@ward.example"]]
+
+
 @pytest.mark.parametrize(("reply", "error"), [("451 later", Later), ("554 no", Refused)])
 def test_reply_to_the_text_decides(reply: str, error: type[Exception]) -> None:
     """4xx is later, 5xx is no."""
