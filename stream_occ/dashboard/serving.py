@@ -63,8 +63,8 @@ def run(
 ) -> None:
     """Serves the page until `stop` is set; the broker may come later, and go.
 
-    Raises UsageError where the address cannot be listened on, DataError for a file that is no history, ServiceError
-    where another process takes the session over and where a thread died.
+    Raises UsageError where the address cannot be listened on or the certificate not be read, DataError for a file that
+    is no history, ServiceError where another process takes the session over and where a thread died.
     """
     listener = _listener(where)
     history: History | None = None
@@ -118,13 +118,17 @@ class _Server:
         self._web = Web(feed, access, is_secure=where.cert_file is not None)
         self._feed = feed
         self._listener = listener
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                self._web.app(), log_config=None, access_log=False, proxy_headers=False, server_header=False,
-                lifespan="off", ws="none", loop="asyncio", http="h11", timeout_graceful_shutdown=2,
-                limit_concurrency=1000, ssl_certfile=where.cert_file, ssl_keyfile=where.key_file,
-            )
+        config = uvicorn.Config(
+            self._web.app(), log_config=None, access_log=False, proxy_headers=False, server_header=False,
+            lifespan="off", ws="none", loop="asyncio", http="h11", timeout_graceful_shutdown=2,
+            limit_concurrency=1000, ssl_certfile=where.cert_file, ssl_keyfile=where.key_file,
         )  # fmt: skip
+        try:
+            config.load()
+        except OSError as error:  # of OpenSSL too
+            remedy = "Give the PEM files of one pair"
+            raise UsageError("--tls-cert and --tls-key", "be a certificate and its key", str(error), remedy) from error
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="dashboard-http", daemon=True)
 
     @property
