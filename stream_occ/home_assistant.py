@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 from collections.abc import Iterable, Set
 from typing import Any, get_args
@@ -85,6 +86,7 @@ _BINARY_SENSORS: dict[str, dict[str, Any]] = {
 }
 _BUTTONS = {"ack": "Acknowledge", "cancel": "Cancel or all clear", "mute": "Mute for an hour", "unmute": "Unmute"}
 _ONLY_WITH_DATA = frozenset({"score", "rate"})  # all else matters most when the device is silent
+SAID_INTERVAL_S = 10.0  # between two lines of its start
 
 
 class HomeAssistant:
@@ -102,6 +104,7 @@ class HomeAssistant:
         self._told: set[str] = set()  # whose message the broker may hold
         self._fresh: set[str] = set()  # and has had since the connection, or Home Assistant, began
         self._is_away = False
+        self._said_s = -math.inf
         self._missed: dict[str, float | None] = {}  # taken away while it was: when they are to be taken away again
         self._is_begun = False  # connected is not yet subscribed: published before `renew` it would be twice
         self._is_renewal_wanted = threading.Event()
@@ -110,7 +113,9 @@ class HomeAssistant:
         """What Home Assistant says of itself. A retained word came with our connection, when all was published."""
         self._is_away = message.payload == OFFLINE
         if message.payload == ONLINE and not message.is_retained:
-            log.info("Home Assistant has started: devices are announced anew")
+            if message.arrived_s >= self._said_s + SAID_INTERVAL_S:  # anybody may send it, again and again
+                self._said_s = message.arrived_s
+                log.info("Home Assistant has started: devices are announced anew")
             self.renew()
 
     def renew(self) -> None:

@@ -73,6 +73,7 @@ class MqttLink:
         self.n_connects = 0
         self.refusals: Counter[str] = Counter()  # of our connections, by the broker's reason
         self.trouble: str | None = None  # why we are not connected, or not subscribed
+        self._is_refused = False  # by the broker, in this connection
         self.is_subscribed = False  # this connection has all its subscriptions
         self.n_unheard = 0  # events and alerts that the broker had no subscriber for
         self.fatal: ServiceError | None = None
@@ -215,7 +216,7 @@ class MqttLink:
             if options.unacknowledged_messages:
                 properties.ReceiveMaximum = options.unacknowledged_messages
             arguments = {"clean_start": False, "properties": properties}
-        self._connecting_since_s = time.monotonic()
+        self._connecting_since_s, self._is_refused = time.monotonic(), False
         self._client.connect(options.host, options.port, keepalive=options.keepalive_s, **arguments)
 
     def _serve(self) -> None:
@@ -294,7 +295,7 @@ class MqttLink:
 
     def _on_connect(self, client: paho.Client, _: Any, __: Any, reason: ReasonCode, ___: Any) -> None:
         if reason.is_failure:
-            self.trouble = f"the broker refused us: {reason}"
+            self.trouble, self._is_refused = f"the broker refused us: {reason}", True
             self.refusals[str(reason)] += 1
             log.warning("broker %s:%d refused us: %s", self._options.host, self._options.port, reason)
             return
@@ -334,6 +335,8 @@ class MqttLink:
             return
         if was_accepted:
             self.trouble = f"connection lost: {reason}"
+        elif not self._is_refused:
+            self.trouble = f"what answers there speaks no MQTT, or hung up: {reason}"
         log.warning("connection to %s:%d lost: %s", self._options.host, self._options.port, reason)
         now_s = time.monotonic()
         is_short = was_accepted and now_s - self._connecting_since_s < STABLE_S

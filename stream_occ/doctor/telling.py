@@ -37,6 +37,8 @@ def _lines(finding: Finding) -> list[str]:
         lines += [f"  {codec} refuses: {text}" for codec, text in finding.refusals.items()]
         if finding.n_messages and not finding.refusals and not finding.questions:
             lines.append("  no codec knows this format")
+        if not finding.n_messages and finding.n_retained:
+            lines.append("  have the device publish without retain: nothing else came, and there is nothing to read")
         return lines + [_question(question) for question in finding.questions]
     lines.append(f"  codec {finding.codec or 'none'}: {finding.n_read} messages read{_refused(finding)}")
     lines += [f"  {text}" for text in finding.units]

@@ -332,3 +332,11 @@ def test_sensor_that_stays_at_the_end_of_its_range_is_warned_of(
     assert not {"acc_range_ms2", "gyr_range_rads"} & set(entry["profile"])  # said, and for people to set
     check(tmp_path, diagnosis)
     assert (words in report(diagnosis)) == is_cut
+
+
+def test_topic_with_nothing_but_a_retained_message_is_told_what_to_do() -> None:
+    """`detect` takes none for data, so there is nothing to read."""
+    heard = heard_of()
+    message = Received.of("a/w1", b"{}", is_retained=True, arrived_s=0.0, max_bytes=100)
+    heard.take(message, now_ns=T0_NS, now_s=100.0)
+    assert "publish without retain" in report(diagnose(heard))

@@ -49,7 +49,7 @@ def states(peer: Peer, *keys: str) -> list[str | None]:
 def says(bench: Bench, payload: bytes, *, is_retained: bool = False) -> None:
     """Home Assistant on its status topic."""
     bench.service.home_assistant.hear(
-        Received.of("homeassistant/status", payload, is_retained=is_retained, arrived_s=0.0, max_bytes=100)
+        Received.of("homeassistant/status", payload, is_retained=is_retained, arrived_s=bench.now_s, max_bytes=100)
     )
     bench.run(0.5)
 
@@ -420,3 +420,13 @@ def test_texts_that_are_no_topics_or_our_own_are_refused(tmp_path: Path, keys: s
     file.write_text(f"inputs: [{{pattern: 'a/{{device}}'}}]\nhome_assistant:\n  {keys}\n")
     [problem] = check_config(file, {})[1]
     assert told in str(problem)
+
+
+def test_flood_of_its_starts_is_a_line_each_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    """Each is heeded; 61 of them in half a minute are said three times, and a fourth at its end."""
+    caplog.set_level("INFO", "stream_occ.home_assistant")
+    bench = walked()
+    for _ in range(61):
+        says(bench, b"online")
+    assert len([1 for record in caplog.records if "has started" in record.getMessage()]) == 4
+    assert len(announced(bench)) == 62

@@ -392,6 +392,26 @@ def test_damaged_number_of_a_device_is_counted_and_the_next_start_heals_it(
     assert start.store.numbers() == {"w1": ("b", 2)}
 
 
+@pytest.mark.parametrize("kind", ["ack", "cancel"])
+def test_equal_act_that_a_broker_gives_anew_changes_nothing(start: Starts, kind: str) -> None:
+    """A broker that was killed between sending and saving gives an unsigned act another id and no flag: as a second
+    press it is taken by the alert's state, which it finds changed."""
+    bench = fallen(start)
+    bench.wait(25.0)
+    assert bench.state()["state"] == "alarm"
+    for mid in (7, 8):
+        bench.inbox.put(
+            Received.of(
+                f"stream_occ/w1/set/{kind}", b"", is_retained=False, arrived_s=0.0, max_bytes=99, token=Token(1, mid, 1)
+            )
+        )
+        bench.run(0.5)
+    told = [state for state, _ in bench.events()]
+    assert told == [*told[:4], {"ack": "acknowledged", "cancel": "resolved"}[kind]]
+    refused = bench.service.counters().refused
+    assert refused.get("not_in_this_state", 0) + refused.get("no_open_alert", 0) == 1
+
+
 def config(**state: object) -> Config:
     return Config.model_validate({"inputs": ({"pattern": "a/{device}"},), "state": state})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,23 @@ def test_third_takeover_within_a_minute_is_fatal() -> None:
     link._on_disconnect(None, None, None, reason, None)
     assert isinstance(link.fatal, ServiceError)
     link.stop()
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_peer_that_speaks_no_mqtt_is_named(answer: bytes) -> None:
+    """Another server, or one that hangs up at once: `/ready` has the reason, and a broker's refusal stays its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        link = MqttLink(MqttOptions("127.0.0.1", listener.getsockname()[1], "c"), birth=Birth("s"))
+        link.start()
+        peer, _ = listener.accept()
+        peer.recv(4096)
+        peer.sendall(answer)
+        peer.close()
+        deadline_s = time.monotonic() + 10.0
+        while link.trouble is None and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert "speaks no MQTT" in str(link.trouble)
+        link.stop()
 
 
 def test_publish_that_the_broker_refuses_is_counted_not_taken_for_sent() -> None:
