@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -84,7 +85,7 @@ class Board:
         before = wearer.shown
         try:
             _NOTE[kind](wearer, payload)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             self.n_unreadable += 1
         if wearer.shown == before:
             return None
@@ -150,9 +151,11 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, str | bool):
+    if value is None:
+        return None
+    if isinstance(value, str | bool) or not math.isfinite(value):  # type: ignore[arg-type]
         raise TypeError("no number")
-    return None if value is None else float(value)  # type: ignore[arg-type]
+    return float(value)  # type: ignore[arg-type]
 
 
 def age(last_seen: str | None, now_ns: int) -> str:

@@ -108,6 +108,15 @@ def test_whatever_is_on_a_topic_breaks_nothing(kind: str, payload: bytes) -> Non
     drawn(board)
 
 
+@pytest.mark.parametrize("payload", [b"[" * 50_000, state(rate_hz=float("nan"))])
+def test_what_python_reads_and_json_does_not_have_is_unreadable(payload: bytes) -> None:
+    """Neither too deep a message nor a number that is none ends the view, or gets into --json."""
+    board = a_board()
+    board.take("stream_occ/w1/state", payload)
+    assert board.n_unreadable == 1
+    json.dumps(board.to_json(), allow_nan=False)
+
+
 @pytest.mark.parametrize("value", [None, 1, [], {}, True, "x" * 1000, "\x1b[2J", 1e400])
 def test_keys_of_other_types_are_unreadable_and_texts_are_short(value: Any) -> None:
     """No text steers the terminal."""
