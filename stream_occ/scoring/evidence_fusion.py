@@ -102,7 +102,7 @@ class FrozenScorer:
         nested = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         novelty = load_scorer(str(inner.get("kind")), nested, inner["params"])
         own = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
-        own.setdefault("starts", np.arange(len(names)))  # of models from before evidence could be of several columns
+        own.setdefault("starts", np.arange(len(names), dtype=np.int64))  # of models made before they were kept
         _check_arrays(own, len(names), novelty.n_features)
         return cls(novelty, names=names, weight=weight, **own)
 
