@@ -71,5 +71,8 @@ def waiting_rows(db: sqlite3.Connection, where: object) -> tuple[list[SinkRow], 
 
 def trim_sinks(db: sqlite3.Connection, oldest_ns: int, keep: int) -> None:
     """Within a transaction: takes out what is older, and of what has ended all but the last `keep`."""
+    n_given_up = db.execute("DELETE FROM sinks WHERE changed_ns < ? AND receipt IS NULL", (oldest_ns,)).rowcount
+    if n_given_up:
+        log.error("%d changes of alerts waited for their sinks longer than what is kept: never told", n_given_up)
     db.execute("DELETE FROM sinks WHERE changed_ns < ?", (oldest_ns,))
     db.execute("DELETE FROM sinks WHERE receipt IS NOT NULL AND id <= (SELECT max(id) FROM sinks) - ?", (keep,))

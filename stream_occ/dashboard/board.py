@@ -29,6 +29,7 @@ NS_PER_MS = 1_000_000
 N_SCORES = 60  # of a sparkline
 MAX_WEARERS = 10_000
 MAX_SERVICES = 1000
+MAX_SEQ = 2**53 - 1  # the largest whole number of a page's language, and below SQLite's
 MAX_NOTICES = 2000  # who has read less is told everything anew
 MAX_CLOSED = 10_000  # alerts whose late or repeated changes are known not to open them again
 MAX_BYTES = 64 * 1024  # of any message but a waveform: ours are a few kB
@@ -272,6 +273,8 @@ class Board:
 
     def _change(self, alert: AlertMessage, now_ns: int) -> Heard:
         """A change of an alert, told for the first time or again; the highest seq is the present."""
+        if alert.seq > MAX_SEQ:
+            return self._refuse("invalid")
         known = self.open.get(alert.alert_id)
         known_seq = self._closed.get(alert.alert_id, -1) if known is None else known.message.seq
         if alert.seq <= known_seq:

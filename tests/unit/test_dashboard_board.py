@@ -85,6 +85,16 @@ def test_what_is_told_again_or_late_does_not_open_a_closed_alert() -> None:
     assert open_states(board) == ["suspected"]
 
 
+def test_a_number_that_no_page_can_hold_is_refused_and_hides_no_later_change() -> None:
+    """2**53: beyond it a browser takes two numbers for one, and beyond 2**63 the history has no room."""
+    board = Board("stream_occ")
+    for seq in (2**53, 2**64):
+        assert take(board, "w1/event", event("pending", seq)).change is None
+    assert open_states(board) == []
+    take(board, "w1/event", event("pending", 2))
+    assert open_states(board) == ["pending"]
+
+
 def test_an_emptied_alert_is_closed_and_its_repeats_stay_closed() -> None:
     """Whoever missed the closing event still sees the end; what is only suspected was never retained."""
     board = Board("stream_occ")
