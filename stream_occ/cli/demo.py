@@ -13,6 +13,7 @@ EXAMPLES = (
     "stream-occ demo --minutes 1 --speed 15",
     "stream-occ demo --seed 3 --wearers 10 --json demo.json",
     "stream-occ demo --broker iotcore",
+    "stream-occ demo --dashboard",
 )
 
 
@@ -27,6 +28,9 @@ def command(
         Literal["auto", "mosquitto", "iotcore"],
         typer.Option("--broker", help="auto: mosquitto where it is installed, else the embedded one."),
     ] = "auto",
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="A live page of it all beside, its address printed.")
+    ] = False,
     json_path: JsonOption = None,
 ) -> None:
     """Simulate wearers, train on their normal activity, run the real service, and count what it flags.
@@ -36,17 +40,20 @@ def command(
     time. At the end comes a summary. Training takes some 20 s of --minutes, or half that on half the data where
     --minutes is below 0.75; on a slow machine it takes longer, and the demo with it. Exit code 1 where the service
     failed. Nothing is written outside a temporary folder but what --json names. Synthetic wearers: the figures say
-    nothing of people.
+    nothing of people. The page of --dashboard needs the extra of that name; at a terminal it stays until Ctrl-C.
     """
     import sys
+    from importlib import import_module
 
     from stream_occ.cli._common import write_json
     from stream_occ.demo.run import run_demo
     from stream_occ.demo.screen import Screen
     from stream_occ.demo.wearers import Plan
 
+    if dashboard:
+        import_module("stream_occ.dashboard.serving")  # runs in another process: a missing extra is told here, at once
     plan = Plan(seed=seed, n_wearers=wearers, speed=speed, minutes=minutes)
     screen = Screen(sys.stderr if str(json_path) == "-" else sys.stdout)
-    result = run_demo(plan, screen, broker_kind=None if broker == "auto" else broker)
+    result = run_demo(plan, screen, broker_kind=None if broker == "auto" else broker, with_page=dashboard)
     if json_path is not None:
         write_json(json_path, result.as_json())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -88,32 +90,57 @@ class DemoResult:
         return (t_ns - self.start_ns) / NS_PER_S
 
 
-def run_demo(plan: Plan, screen: Screen, *, broker_kind: BrokerKind | None = None) -> DemoResult:
-    """Runs the whole demo in a temporary folder; raises ServiceError where the service or the broker failed."""
+def run_demo(
+    plan: Plan, screen: Screen, *, broker_kind: BrokerKind | None = None, with_page: bool = False
+) -> DemoResult:
+    """Runs the whole demo in a temporary folder; raises ServiceError where the service or the broker failed.
+
+    with_page: the dashboard runs beside it; at a terminal both stay after the summary, until Ctrl-C.
+    """
     began_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="stream_occ-demo-") as name:
-        folder = Path(name)
-        with embedded_broker(folder, kind=broker_kind) as broker:
-            screen.say(f"Broker: {broker.kind} on {broker.host}:{broker.port}")
-            screen.say(f"Training on the normal activity of {plan.n_wearers} synthetic wearers (no falls)")
-            with screen.progress() as report:
-                model = train_demo_model(plan, folder / "demo.occ", report)
-            screen.say(f"Model {model.model_id}: {model.feature_set.name}, {type(model.scorer).KIND}")
-            config = folder / "demo.yaml"
-            config.write_text(yaml.safe_dump(service_config(broker)), encoding="utf-8")
-            with Child([sys.executable, "-m", "stream_occ", "detect", "-c", str(config)], log_file=folder / "log",
-                       env=_environment()) as service:  # fmt: skip
-                ledger, carer, start_ns, played = _stream(plan, screen, broker, service)
+    with ExitStack() as open_until_end:
+        folder = Path(open_until_end.enter_context(tempfile.TemporaryDirectory(prefix="stream_occ-demo-")))
+        broker = open_until_end.enter_context(embedded_broker(folder, kind=broker_kind))
+        screen.say(f"Broker: {broker.kind} on {broker.host}:{broker.port}")
+        config = folder / "demo.yaml"
+        config.write_text(yaml.safe_dump(service_config(broker)), encoding="utf-8")
+        if with_page:
+            page = open_until_end.enter_context(_command(folder, "dashboard", "--port", "0",
+                                                         "--history", str(folder / "dashboard.history")))  # fmt: skip
+            screen.say(f"Dashboard: {_wait_until_ready(page)}")
+        screen.say(f"Training on the normal activity of {plan.n_wearers} synthetic wearers (no falls)")
+        with screen.progress() as report:
+            model = train_demo_model(plan, folder / "demo.occ", report)
+        screen.say(f"Model {model.model_id}: {model.feature_set.name}, {type(model.scorer).KIND}")
+        is_kept = with_page and screen.is_live
+        with _command(folder, "detect") as service:
+            ledger, carer, start_ns, played = _stream(plan, screen, broker, service)
+            if not is_kept:
                 _check_end(service, ledger)
-    wall_s = time.monotonic() - began_s
-    outcome = ledger.settle()
+            wall_s = time.monotonic() - began_s
+            outcome = ledger.settle()
+            _say_end(screen, carer, outcome, plan, wall_s)
+            if is_kept:
+                screen.say("The wearers have gone; service and dashboard stay until Ctrl-C")
+                with suppress(KeyboardInterrupt):
+                    threading.Event().wait()
+                _check_end(service, ledger)
+    return DemoResult(plan, outcome, broker.kind, model.model_id, wall_s, played.behind_s, start_ns)
+
+
+def _say_end(screen: Screen, carer: Carer, outcome: Outcome, plan: Plan, wall_s: float) -> None:
     n_taken, n_cleared = carer.n_acknowledged, carer.n_cleared
     screen.say(
         f"A simulated carer acknowledged {n_taken} alarms and gave {n_cleared} all clears, over set/ack and set/cancel"
     )
     for line in summary_lines(outcome, plan.n_wearers * plan.data_s / 3600, wall_s):
         screen.say(line)
-    return DemoResult(plan, outcome, broker.kind, model.model_id, wall_s, played.behind_s, start_ns)
+
+
+def _command(folder: Path, name: str, *options: str) -> Child:
+    """One of our commands with the demo's configuration, in a process of its own."""
+    argv = [sys.executable, "-m", "stream_occ", name, "-c", str(folder / "demo.yaml"), *options]
+    return Child(argv, log_file=folder / f"{name}.log", env=_environment())
 
 
 def service_config(broker: EmbeddedBroker) -> dict[str, Any]:
@@ -222,13 +249,15 @@ def _listening(broker: EmbeddedBroker, ledger: Ledger, screen: Screen, speed: fl
         link.stop()
 
 
-def _wait_until_ready(service: Child) -> None:
+def _wait_until_ready(service: Child) -> str:
+    """What stands after "ready:"."""
     deadline = time.monotonic() + READY_TIMEOUT_S
-    while "ready:" not in service.log_tail(50):
+    while (ready := re.search(r"^ready: (.*)\n", service.log_tail(50) + "\n", re.MULTILINE)) is None:
         _check_running(service)
         if time.monotonic() > deadline:
             raise _failed(f"be ready within {READY_TIMEOUT_S:g} s", service)
         time.sleep(0.05)
+    return ready[1]
 
 
 def _drain(ledger: Ledger, carer: Carer, streams: Mapping[str, _Life], start_ns: int, service: Child) -> None:
@@ -267,4 +296,6 @@ def _failed(what: str, service: Child) -> ServiceError:
     code = service.exit_code()
     state = "one that runs" if code is None else f"exit code {code}"
     said = service.log_tail(3) or "it printed nothing"
-    return ServiceError("demo: detect service", what, f"{state}: {said}", "Run it again with another --broker")
+    return ServiceError(
+        f"demo: {service.argv[3]} service", what, f"{state}: {said}", "Run it again with another --broker"
+    )

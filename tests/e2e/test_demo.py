@@ -2,12 +2,17 @@
 
 import json
 import os
+import pty
+import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from stream_occ.cli import run
 from stream_occ.demo import broker as embedded_broker
 
 PROMISED = {"falls_simulated", "falls_flagged", "falls_missed", "false_alarms", "median_delay_s", "seed"}
@@ -46,6 +51,43 @@ def test_short_demo_flags_falls_over_either_broker(broker: str, tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cwd", "demo.json", "tmp"]
     assert list((tmp_path / "tmp").iterdir()) == []
     assert list((tmp_path / "cwd").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_page_beside_the_demo_stays_at_a_terminal_until_ctrl_c(tmp_path: Path) -> None:
+    """Its address is printed, its history holds the simulated fall, and Ctrl-C ends all in order, with the JSON."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "stream_occ", "demo", "--dashboard", "--minutes", "0.3", "--wearers", "1"]
+    env = {**os.environ, "TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "xterm"}
+    demo = subprocess.Popen([*command, "--json", "demo.json"], cwd=tmp_path, env=env, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = ""
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        try:
+            while "until Ctrl-C" not in said:
+                said += terminal.read(65536).decode(errors="replace")
+            url = re.search(r"Dashboard: (http://127\.0\.0\.1:\d+/)", said)[1]
+            with urllib.request.urlopen(f"{url}api/alerts", timeout=5) as answer:
+                alerts = json.load(answer)["alerts"]
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(20) == 0
+        finally:
+            demo.kill()
+            demo.wait()
+    assert {alert["device"] for alert in alerts} == {"wearer-1"}
+    assert "falls simulated  1" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.json"]
+
+
+def test_page_without_its_extra_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the extra, exit code 2."""
+    monkeypatch.delitem(sys.modules, "stream_occ.dashboard.serving", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["demo", "--dashboard"]) == 2
+    line = "stream-occ: this needs the extra 'dashboard': pip install '.[dashboard]' in a copy of the repository\n"
+    assert capsys.readouterr() == ("", line)
 
 
 @pytest.mark.slow

@@ -13,11 +13,12 @@ import pytest
 
 from stream_occ.dashboard.access import hash_password
 from stream_occ.messages import instant
-from tests.integration.broker import Broker, free_port
+from tests.integration.broker import MOSQUITTO, Broker, free_port
 from tests.integration.dashboard import Dashboard, chromium
 from tests.integration.detector import Detector, Watcher, wait_until
+from tests.integration.page_states import NAMES, PHONE, WIDE, each_state, hold, send_state, tell
 from tests.service_model import payload, tumbling, walking
-from tests.unit.dashboard_messages import counters, event, state
+from tests.unit.dashboard_messages import counters
 
 pytestmark = [pytest.mark.broker, pytest.mark.filterwarnings("default::ResourceWarning")]
 
@@ -42,19 +43,6 @@ def page(browser: Any) -> Iterator[Any]:
     yield page
     context.close()
     assert wrong == []
-
-
-def send_state(watcher: Watcher, device: str, name: str = "normal", **keys: Any) -> None:
-    watcher.send(f"stream_occ/{device}/state", state(name, t_ns=time.time_ns(), **keys), retain=True)
-
-
-def tell(watcher: Watcher, device: str, name: str, seq: int, **keys: Any) -> None:
-    """A change of an alert as the service tells it: the event, then the retained alert."""
-    now_ns = time.time_ns()
-    watcher.send(f"stream_occ/{device}/event", event(name, seq, t_ns=now_ns, **keys))
-    is_open = name in ("pending", "alarm", "acknowledged")
-    alert = event(name, seq, t_ns=now_ns, device=device, **keys) if is_open else b""
-    watcher.send(f"stream_occ/{device}/alert", alert, retain=True)
 
 
 def commands(watcher: Watcher, kind: str, device: str = "w2") -> list[dict[str, Any]]:
@@ -157,6 +145,47 @@ def test_other_pages_tell_filters_days_and_services(broker: Broker, tmp_path: Pa
             page.goto(f"{dashboard.url}#{view}")
             page.wait_for_timeout(100)
             assert violations(page) == []
+
+
+def test_page_that_waits_for_its_first_answer_says_so(broker: Broker, tmp_path: Path, page: Any) -> None:
+    """And neither that nobody is there nor that all is quiet; once answered it says so no more."""
+    with Dashboard(tmp_path, broker.port) as dashboard:
+        hold(page, "api/stream")
+        page.goto(dashboard.url)
+        page.wait_for_selector("#now >> text=Loading what the services say")
+        assert page.inner_text("#link") == "Loading"
+        assert page.locator("#no-alerts:visible, #no-wearers:visible, .banner").count() == 0
+        page.unroute_all()
+        page.reload()
+        page.wait_for_selector("#no-alerts:visible")
+        assert page.locator("#now .loading:visible").count() == 0
+        hold(page, "api/alerts")
+        page.click("nav >> text=History")
+        page.wait_for_selector("#history-state >> text=Loading…")
+
+
+def size(png: bytes) -> dict[str, int]:
+    """Of a PNG: what its header says."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    return {"width": int.from_bytes(png[16:20], "big"), "height": int.from_bytes(png[20:24], "big")}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto not found on PATH: install it to run this test")
+def test_each_page_in_each_state_can_be_pictured(browser: Any, tmp_path: Path) -> None:
+    """Of the window's size, no two alike, with no error of the page's own on the console."""
+    pictures: dict[str, bytes] = {}
+    wrong: list[str] = []
+    for name, page in each_state(browser, tmp_path):
+        if not pictures:
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+            page.on("console", lambda told: told.type == "error" and wrong.append(told.text))
+        pictures[name] = page.screenshot()
+        assert size(pictures[name]) == (PHONE if name == "now_phone" else WIDE), name
+        assert len(page.locator("main").inner_text()) > 20, name
+    assert tuple(pictures) == NAMES
+    assert len(set(pictures.values())) == len(NAMES)
+    assert [text for text in wrong if not text.startswith("Failed to load resource")] == []  # while it was away
 
 
 def test_people_log_in_and_who_may_look_has_no_buttons(broker: Broker, tmp_path: Path, page: Any) -> None:
