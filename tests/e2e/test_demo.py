@@ -53,13 +53,20 @@ def test_short_demo_flags_falls_over_either_broker(broker: str, tmp_path: Path) 
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
+def _heed_ctrl_c() -> None:
+    """What runs in the background of a script has been told to ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_page_beside_the_demo_stays_at_a_terminal_until_ctrl_c(tmp_path: Path) -> None:
     """Its address is printed, its history holds the simulated fall, and Ctrl-C ends all in order, with the JSON."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "stream_occ", "demo", "--dashboard", "--minutes", "0.3", "--wearers", "1"]
     env = {**os.environ, "TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "xterm"}
-    demo = subprocess.Popen([*command, "--json", "demo.json"], cwd=tmp_path, env=env, stdout=theirs, stderr=theirs)
+    demo = subprocess.Popen(
+        [*command, "--json", "demo.json"], cwd=tmp_path, env=env, stdout=theirs, stderr=theirs, preexec_fn=_heed_ctrl_c
+    )
     os.close(theirs)
     said = ""
     with os.fdopen(ours, "rb", buffering=0) as terminal:
