@@ -150,7 +150,8 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def named_features(self) -> tuple[str, ...]:
         """Features that evidence and moving name."""
-        columns = [*(column for part in self.evidence for column in together(part)), self.moving]
+        parts = self.evidence if isinstance(self.evidence, list | tuple) else ()  # else `fit` says what is wrong
+        columns = [*(column for part in parts for column in together(part)), self.moving]
         return tuple(column for column in columns if isinstance(column, str))
 
     def _check_parameters(self) -> tuple[list[list[int]], list[int]]:
@@ -159,8 +160,10 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         check_parameter("novelty_weight", self.novelty_weight, "a number >= 0", is_weight)
         check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
         check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))
+        expected = "a list of columns, or of lists of them that are not empty"
+        check_parameter("evidence", self.evidence, expected, isinstance(self.evidence, list | tuple))
         parts = [together(part) for part in self.evidence]
-        check_parameter("evidence", self.evidence, "columns, or lists of them that are not empty", all(parts))
+        check_parameter("evidence", self.evidence, expected, all(parts))
         moving = () if self.moving is None else (self.moving,)
         return [self._columns("evidence", part) for part in parts], self._columns("moving", moving)
 
