@@ -15,7 +15,7 @@ from stream_occ.detectors.calibration import group_folds, quantile_threshold
 from stream_occ.detectors.ensembles import RandomSubspaceEnsemble
 from stream_occ.detectors.ocnn import OCNN
 from stream_occ.samples import BoolArray, FloatArray, IntArray
-from stream_occ.scoring.evidence_fusion import FrozenScorer, contributions, total
+from stream_occ.scoring.evidence_fusion import LARGEST_Z, FrozenScorer, contributions, total
 
 SCALING = "z-score"
 LEAST_SPREAD = 1e-9  # relative: below, a column is constant up to rounding
@@ -49,7 +49,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     evidence : columns, by number or by name, or lists of columns that must come together; none: novelty alone.
     feature_names : names of all columns, needed where evidence or moving is given by name.
     moving : column, by number or by name, that is high in movement and low at rest; None: all rows count.
-    novelty_weight : >= 0.
+    novelty_weight : in [0, 1e6].
     eta : share of training rows that may be rejected, in [0, 1).
     n_folds : groups of people, each held out once.
     random_state, n_jobs : passed on to the estimator.
@@ -104,12 +104,12 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         Raises ValueError for bad parameters, evidence that is not among the features, and what the estimator refuses.
         """
         parts, moving = self._check_parameters()
-        columns = np.array([column for part in parts for column in part], dtype=np.int64)
-        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)[:-1]
+        given = [column for part in parts for column in part]
         rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
-        for name, given in (("evidence", columns.tolist()), ("moving", moving)):
-            is_inside = max((*given, -1)) < rows.shape[1]
+        for name, numbers in (("evidence", given), ("moving", moving)):
+            is_inside = max((*numbers, -1)) < rows.shape[1]
             check_parameter(name, getattr(self, name), f"below {rows.shape[1]}, the columns of X", is_inside)
+        columns, starts = np.array(given, dtype=np.int64), np.cumsum([0, *map(len, parts)], dtype=np.int64)[:-1]
         fold = self._folds(len(rows), groups)
         n_fits = int(fold.max()) + 2
         generators = as_generator(self.random_state).spawn(n_fits)
@@ -156,8 +156,8 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> tuple[list[list[int]], list[int]]:
         """Columns of each evidence, and (0 or 1) of `moving`; raises ValueError for what is off."""
-        is_weight = is_number(self.novelty_weight) and self.novelty_weight >= 0
-        check_parameter("novelty_weight", self.novelty_weight, "a number >= 0", is_weight)
+        is_weight = is_number(self.novelty_weight) and 0 <= self.novelty_weight <= LARGEST_Z
+        check_parameter("novelty_weight", self.novelty_weight, f"a number in [0, {LARGEST_Z:g}]", is_weight)
         check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
         check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))
         expected = "a list of columns, or of lists of them that are not empty"

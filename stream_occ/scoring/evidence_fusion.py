@@ -43,6 +43,7 @@ class FrozenScorer:
         first; trusted here."""
         self.novelty, self.names = novelty, tuple(names)
         self.columns, self._starts = columns, starts
+        self.groups = np.split(columns, starts)[1:]  # columns of each evidence
         self._center, self._scale, self.weight = center, scale, weight
 
     @property
@@ -68,10 +69,6 @@ class FrozenScorer:
         """As `explain`, from the novelty scores (n,) of finite rows X (n, d) that somebody has already."""
         raw = np.column_stack([novelty, X[:, self.columns]])
         return contributions(raw, self._starts, self._center, self._scale, self.weight)
-
-    def columns_of(self, evidence: int) -> IntArray:
-        """Columns of one evidence, by its number."""
-        return np.split(self.columns, self._starts[1:])[evidence]
 
     def arrays(self) -> Arrays:
         """The fusion's numbers and, with a prefix, the arrays of the novelty scorer."""
@@ -102,7 +99,8 @@ class FrozenScorer:
         nested = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         novelty = load_scorer(str(inner.get("kind")), nested, inner["params"])
         own = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
-        own.setdefault("starts", np.arange(len(names), dtype=np.int64))  # of models made before they were kept
+        if "columns" in own and own["columns"].shape == (len(names),):  # of models made before they were kept
+            own.setdefault("starts", np.arange(len(names), dtype=np.int64))
         _check_arrays(own, len(names), novelty.n_features)
         return cls(novelty, names=names, weight=weight, **own)
 

@@ -60,8 +60,7 @@ class Explainer:
         made = z**2
         if fusion is not None and parts is not None:
             made *= (np.maximum(parts[:, 0], 0.0) / np.maximum(np.add.reduce(made, axis=1), TINY))[:, None]
-            for number, part in enumerate(parts.T[1:]):
-                columns = fusion.columns_of(number)
+            for columns, part in zip(fusion.groups, parts.T[1:], strict=True):
                 made[:, columns] += (np.maximum(part, 0.0) / len(columns))[:, None]
         first = np.lexsort((-np.abs(z), -made))[:, :N_TOLD]
         told = zip(first.tolist(), np.take_along_axis(z, first, axis=1).tolist(), strict=True)

@@ -151,8 +151,8 @@ def test_every_preset_explains_normal_and_strange_rows_as_the_loop_does(name: st
         if isinstance(scorer, FrozenScorer):
             novelty, *evidence = scorer.explain(x[None])[0].tolist()
             parts = {None: novelty}
-            for number, part in enumerate(evidence):  # equal shares, where evidence is of several columns
-                columns = scorer.columns_of(number).tolist()
+            for group, part in zip(scorer.groups, evidence, strict=True):  # equal shares within a group
+                columns = group.tolist()
                 for column in columns:
                     parts[column] = parts.get(column, 0.0) + max(part, 0.0) / len(columns)
         expected = explained(x.tolist(), rows.tolist(), parts)

@@ -195,7 +195,7 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
     assert fused.scorer_.parts == ("novelty", *impact, " and ".join(aftermath))
     columns = fused.scorer_.arrays()["columns"]
     assert [NAMES[column] for column in columns] == [*impact, *aftermath]
-    assert [NAMES[column] for column in fused.scorer_.columns_of(2)] == list(aftermath)
+    assert [NAMES[column] for column in fused.scorer_.groups[2]] == list(aftermath)
     with pytest.raises(UsageError, match=r"must find feature log_max_dynamic_acc; got other features"):
         preset("fused", feature_names=("mean_acc_x_ms2",))
 
@@ -212,7 +212,10 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
         ({"evidence": ((0, 4),)}, "evidence must be below 4"),
         ({"moving": "shock"}, "moving must be one of the features"),
         ({"moving": 4}, "moving must be below 4"),
-        ({"novelty_weight": -1.0}, "novelty_weight must be a number >= 0"),
+        ({"evidence": (2**70,)}, "evidence must be below 4"),
+        ({"evidence": {"a": 5}}, "evidence must be a list of columns"),
+        ({"novelty_weight": -1.0}, r"novelty_weight must be a number in \[0, 1e\+06\]"),
+        ({"novelty_weight": 1e7}, r"novelty_weight must be a number in \[0, 1e\+06\]"),
         ({"eta": 1.0}, r"eta must be a number in \[0, 1\)"),
         ({"n_folds": 1}, "n_folds must be an int >= 2"),
     ],
@@ -257,6 +260,14 @@ def test_model_from_before_evidence_of_several_columns_scores_as_it_did() -> Non
     stored = {name: array for name, array in scorer.arrays().items() if name != "starts"}
     again = load_scorer(scorer.KIND, stored, scorer.params())
     assert again.score(rows(5, seed=1)).tolist() == scorer.score(rows(5, seed=1)).tolist()
+
+
+def test_groups_without_their_starts_are_refused() -> None:
+    """Which columns belong together cannot be told."""
+    scorer = EvidenceFusion(evidence=((0, 3), 1), random_state=0, n_jobs=1).fit(rows()).to_scorer()
+    stored = {name: array for name, array in scorer.arrays().items() if name != "starts"}
+    with pytest.raises(ModelError, match="starts"):
+        load_scorer(scorer.KIND, stored, scorer.params())
 
 
 @pytest.mark.parametrize("case", damaged())
