@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import math
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from stream_occ.config import Config
-from stream_occ.errors import ServiceError, visible
-from stream_occ.inbox import Inbox
-from stream_occ.mqtt import MqttLink, Subscription
+from stream_occ.errors import visible
+from stream_occ.listening import slices
+from stream_occ.messages import ONLINE, AlertMessage, StateMessage, of_any_version
+from stream_occ.mqtt import Subscription
 from stream_occ.samples import NS_PER_S
-from stream_occ.wiring import link_options
 
 MAX_WEARERS = 10_000
 MAX_TEXT = 60  # characters of what others wrote
+MAX_FAULTS = 20
 SLICE_S = 0.25
 # The most urgent first; what is not here is between the alerts and `normal`.
 URGENCY = ("alarm", "pending", "acknowledged", "checking", "suspected")
+_STATE, _ALERT = of_any_version(StateMessage), of_any_version(AlertMessage)
 
 
 @dataclass(slots=True)
@@ -84,8 +85,9 @@ class Board:
         wearer = self.wearers.setdefault(name, Watched(name))
         before = wearer.shown
         try:
-            _NOTE[kind](wearer, payload)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            if kind in _NOTE:
+                _NOTE[kind](wearer, payload)
+        except ValidationError:
             self.n_unreadable += 1
         if wearer.shown == before:
             return None
@@ -102,7 +104,7 @@ class Board:
         return {"services": self.services, "wearers": wearers, "more": self.n_more, "unreadable": self.n_unreadable}
 
     def _service(self, name: str, payload: bytes) -> str | None:
-        is_online = payload == b"online"
+        is_online = payload == ONLINE
         if (payload or name in self.services) and len(self.services) < MAX_WEARERS:
             before, self.services[name] = self.services.get(name), is_online
             if before is not None and before != is_online:
@@ -114,27 +116,25 @@ def _note_state(wearer: Watched, payload: bytes) -> None:
     if not payload:
         wearer.state = "forgotten"
         return
-    content = json.loads(payload)
-    wearer.state, wearer.rate_hz = _text(content["state"]), _number(content["rate_hz"])
-    score, threshold = _number(content["score"]), _number(content["threshold"])
-    wearer.margin = None if score is None or threshold is None else score - threshold
-    wearer.last_seen = None if content["last_seen"] is None else _text(content["last_seen"])
-    wearer.faults = tuple(_text(fault) for fault in content["faults"][:20])
+    told = _STATE.model_validate_json(payload)
+    wearer.state, wearer.rate_hz, wearer.last_seen = told.state, told.rate_hz, told.last_seen
+    wearer.margin = None if told.score is None else told.score - told.threshold
+    wearer.faults = tuple(_text(fault) for fault in told.faults[:MAX_FAULTS])
 
 
 def _note_alert(wearer: Watched, payload: bytes) -> None:
     if not payload:
         wearer.alert_id = wearer.alert_state = wearer.by = wearer.deadline_ns = None
         return
-    content = json.loads(payload)
-    wearer.alert_id, wearer.alert_state = _text(content["alert_id"]), _text(content["state"])
-    wearer.by = None if content["by"] is None else _text(content["by"])
-    due_ns = content["evidence"].get("t_deadline_ns")
-    wearer.deadline_ns = int(due_ns) if wearer.alert_state == "pending" and due_ns is not None else None
+    told = _ALERT.model_validate_json(payload)
+    wearer.alert_id, wearer.alert_state = _text(told.alert_id), told.state
+    wearer.by = None if told.by is None else _text(told.by)
+    due_ns = told.evidence.get("t_deadline_ns")
+    wearer.deadline_ns = int(due_ns) if told.state == "pending" and due_ns is not None else None
 
 
 def _note_availability(wearer: Watched, payload: bytes) -> None:
-    wearer.is_online = payload == b"online"
+    wearer.is_online = payload == ONLINE
 
 
 _NOTE: dict[str, Callable[[Watched, bytes], None]] = {
@@ -144,18 +144,8 @@ _NOTE: dict[str, Callable[[Watched, bytes], None]] = {
 }
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
+def _text(value: str) -> str:
     return visible(value)[:MAX_TEXT]
-
-
-def _number(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, str | bool) or not math.isfinite(value):  # type: ignore[arg-type]
-        raise TypeError("no number")
-    return float(value)  # type: ignore[arg-type]
 
 
 def age(last_seen: str | None, now_ns: int) -> str:
@@ -187,31 +177,9 @@ def follow(
     Raises ServiceError where the broker has not taken the subscriptions within mqtt.connect_timeout_s.
     """
     board = Board(config.mqtt.prefix)
-    inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
-    is_ready = threading.Event()
-    link = MqttLink(
-        link_options(config, client_id),
-        on_message=inbox.put,
-        subscriptions=[Subscription(each) for each in board.filters],
-        on_ready=is_ready.set,
-    )
-    link.start()
-    began_s, ready_s = time.monotonic(), None
-    try:
-        while not stop.wait(SLICE_S):
-            now_s = time.monotonic()
-            if ready_s is None and is_ready.is_set():
-                ready_s = now_s
-            if link.fatal is not None:
-                raise link.fatal
-            if ready_s is None and now_s - began_s >= config.mqtt.connect_timeout_s:
-                where, expected = f"broker {config.mqtt.host}:{config.mqtt.port}", "take the subscriptions in time"
-                raise ServiceError(where, expected, link.trouble or "nothing", "Check --host, --port, user and TLS")
-            lines = [board.take(message.topic, message.payload) for message in inbox.drain() if message.lost is None]
-            if ready_s is not None:
-                on_change(board, [line for line in lines if line], link.is_connected)
-                if seconds is not None and now_s - ready_s >= seconds:
-                    break
-    finally:
-        link.stop()
+    subscriptions = [Subscription(each) for each in board.filters]
+    for part in slices(config, subscriptions, client_id=client_id, stop=stop, slice_s=SLICE_S, seconds=seconds):
+        lines = [board.take(message.topic, message.payload) for message in part.messages if message.lost is None]
+        if part.seconds is not None:
+            on_change(board, [line for line in lines if line], part.is_connected)
     return board

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -77,6 +77,14 @@ class Message(BaseModel):
     def to_payload(self) -> bytes:
         """The message as UTF-8 JSON."""
         return self.model_dump_json(exclude_none=False).encode()
+
+
+Kind = TypeVar("Kind", bound=Message)
+
+
+def of_any_version(kind: type[Kind]) -> type[Kind]:
+    """The message as a newer service may tell it: keys that are not known here are passed over."""
+    return type(kind.__name__, (kind,), {"__module__": __name__, "model_config": ConfigDict(extra="ignore")})
 
 
 class StateMessage(Message):

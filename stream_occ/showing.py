@@ -57,7 +57,7 @@ class Shown:
         ]
         if message.contributions:
             parts = ", ".join(f"{name} {z:+.1f}" for name, z in message.contributions)
-            found.append(f"What made the score, in robust z from the nearest normal windows: {parts}.")
+            found.append(f"What made the score, most first, in robust z from the nearest normal windows: {parts}.")
         return found
 
 

@@ -233,6 +233,7 @@ def _adapted(found: dict[str, Any]) -> list[str]:
         f"{counted(before['n_alarms'], 'alarm')} with the general model, {after['n_alarms']} adapted "
         f"({rate:.2g} an hour, exact Poisson 95 % interval {low:.2g} to {high:.2g}); "
         f"{before['n_flagged_windows']} and {after['n_flagged_windows']} windows above the threshold.",
+        "Alarm rate: the general model's claim stands in the file, stream-occ inspect tells it.",
     ]
 
 
@@ -262,8 +263,11 @@ def _print(result: TrainingResult, out: Path, report: Path) -> None:
         f"{summary['n_filtered_out']} by your filters, {summary['n_too_short']} too short for a window.",
         f"Threshold {threshold['value']:.4g} by rule {threshold['rule']}: rejects {threshold['n_rejected']} of "
         f"{threshold['n_windows']} normal windows of held-out {threshold['held_out']} ({share:.2f} %).",
-        *(f"{name.capitalize()}: {text}." for name, text in claim_in_words(threshold)),
-        *([] if adaptation is None else _adapted(adaptation)),
+        *(
+            [f"{name.capitalize()}: {text}." for name, text in claim_in_words(threshold)]
+            if adaptation is None
+            else _adapted(adaptation)
+        ),
         *_refused(summary["refused_rows"]),
         *(f"Note: {note}" for note in summary["notes"]),
         f"Model {summary['model_id']} written to {out}, report to {report}.",

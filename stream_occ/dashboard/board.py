@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from stream_occ.messages import (
     OFFLINE,
@@ -21,6 +21,7 @@ from stream_occ.messages import (
     ScoreMessage,
     StateMessage,
     WaveformMessage,
+    of_any_version,
 )
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES
 from stream_occ.topics import is_device_id
@@ -35,36 +36,8 @@ MAX_CLOSED = 10_000  # alerts whose late or repeated changes are known not to op
 MAX_BYTES = 64 * 1024  # of any message but a waveform: ours are a few kB
 SETTLED_NS = 5 * NS_PER_S  # a state this much after an alert's last change is no older than it
 _SHARED = ("alert_id", "seq", "t", "t_ns", "severity", "reasons", "by", "score", "model", "evidence", "contributions")
-
-
-class _State(StateMessage):
-    """As StateMessage, of a newer service too."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Event(EventMessage):
-    """As EventMessage, of a newer service too."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Alert(AlertMessage):
-    """As AlertMessage, of a newer service too."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Score(ScoreMessage):
-    """As ScoreMessage, of a newer service too."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Counters(CountersMessage):
-    """As CountersMessage, of a newer service too."""
-
-    model_config = ConfigDict(extra="ignore")
+_State, _Event, _Alert = of_any_version(StateMessage), of_any_version(EventMessage), of_any_version(AlertMessage)
+_Score, _Counters = of_any_version(ScoreMessage), of_any_version(CountersMessage)
 
 
 @dataclass(slots=True)

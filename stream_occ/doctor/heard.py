@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stream_occ.config import Config
-from stream_occ.errors import ServiceError
-from stream_occ.inbox import Inbox, Received
-from stream_occ.mqtt import MqttLink, Subscription
+from stream_occ.inbox import Received
+from stream_occ.listening import slices
+from stream_occ.mqtt import Subscription
 from stream_occ.samples import NS_PER_S
-from stream_occ.wiring import link_options
 
 MAX_TOPICS = 500
 KEPT_MESSAGES = 6000  # of one topic: a minute at 100 a second
@@ -96,45 +95,16 @@ def listen(
 
     Raises ServiceError where the broker has not taken the subscription within mqtt.connect_timeout_s.
     """
-    heard = Heard(config.mqtt.prefix)
-    inbox = Inbox(config.limits.queue_messages, config.limits.queue_bytes)
-    is_ready = threading.Event()
-    link = MqttLink(
-        link_options(config, client_id),
-        on_message=inbox.put,
-        subscriptions=[Subscription(topic_filter, 0)],
-        on_ready=is_ready.set,
-    )
-    link.start()
-    began_s = time.monotonic()
-    ready_s: float | None = None
-    try:
-        while not stop.wait(SLICE_S):
-            now_s = time.monotonic()
-            if ready_s is None and is_ready.is_set():
-                ready_s = now_s
-                on_ready(f"ready: listening to {topic_filter} for {seconds:g} s")
-            if link.fatal is not None:
-                raise link.fatal
-            if ready_s is None and now_s - began_s >= config.mqtt.connect_timeout_s:
-                raise _unreachable(config)
-            for message in inbox.drain():
-                heard.take(message, now_ns=time.time_ns(), now_s=time.monotonic())
-            if ready_s is not None:
-                heard.seconds = now_s - ready_s
-                on_progress(heard.seconds)
-                if heard.seconds >= seconds:
-                    break
-    finally:
-        link.stop()
-    heard.n_lost = inbox.refused.total()
+    heard, is_told = Heard(config.mqtt.prefix), False
+    subscriptions = [Subscription(topic_filter, 0)]
+    for part in slices(config, subscriptions, client_id=client_id, stop=stop, slice_s=SLICE_S, seconds=seconds):
+        if part.seconds is not None and not is_told:
+            is_told = True
+            on_ready(f"ready: listening to {topic_filter} for {seconds:g} s")
+        for message in part.messages:
+            heard.take(message, now_ns=time.time_ns(), now_s=time.monotonic())
+        heard.n_lost = part.n_lost
+        if part.seconds is not None:
+            heard.seconds = part.seconds
+            on_progress(heard.seconds)
     return heard
-
-
-def _unreachable(config: Config) -> ServiceError:
-    return ServiceError(
-        f"broker {config.mqtt.host}:{config.mqtt.port}",
-        f"take the subscription within {config.mqtt.connect_timeout_s:g} s",
-        "nothing",
-        "Check --host, --port, user, TLS and the broker's log",
-    )

@@ -114,6 +114,14 @@ class Detector:
         if is_ready:
             self.wait_ready()
 
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
     def wait_ready(self) -> str:
         """The `ready:` line."""
         assert self.process is not None

@@ -49,6 +49,8 @@ def test_adapted_model_is_written_verified_and_explained(
     before, (after, self_test) = load_model(general), verify_model(out)
     assert f"Model {before.model_id} adapted: " in printed
     assert "Left out 1 fall recording" in printed
+    assert "the general model's claim stands in the file" in printed
+    assert "Budget: " not in printed
     summary = json.loads(summary_path.read_text())
     effect = summary["adaptation"]
     assert summary["model_id"] == after.model_id

@@ -23,14 +23,6 @@ EVENTS = {"k": 2, "n": 3, "check": False, "countdown_s": 600.0}
 N_MESSAGES, N_SAMPLES = 60, 25
 
 
-def kill(detector: Detector) -> None:
-    assert detector.process is not None
-    detector.process.kill()
-    detector.process.wait()
-    assert detector.process.stdout is not None
-    detector.process.stdout.close()
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_kill_of_the_service_costs_no_sample_and_doubles_none(
     broker: Broker, model_file: Path, tmp_path: Path, seed: int
@@ -51,7 +43,7 @@ def test_kill_of_the_service_costs_no_sample_and_doubles_none(
                 watcher.send(f"wearables/{device}/imu", payload(block))
             time.sleep(0.05)
             if i in kills:
-                kill(detector)
+                detector.kill()
                 detector.start()
         for device in devices:
             topic = f"stream_occ/{device}/state"
@@ -111,7 +103,7 @@ def test_kill_between_the_halves_of_a_device_that_sends_its_sensors_apart_costs_
                 watcher.send("wearables/w1/imu", half(kind, N_SAMPLES, t0_ns=t0_ns, first=N_SAMPLES * i))
                 if i in (3, 6) and kind == "acc":
                     time.sleep(1.5)
-                    kill(detector)
+                    detector.kill()
                     detector.start()
         topic = "stream_occ/w1/state"
         wait_until(lambda: watcher.json(topic)["counters"].get("samples") == 10 * N_SAMPLES, "all samples")
@@ -159,7 +151,7 @@ def test_press_that_a_killed_service_did_not_read_is_done_though_one_like_it_was
             watcher.send("stream_occ/w1/set/cancel", b"PRESS")
             if i:
                 time.sleep(0.5)
-                kill(detector)
+                detector.kill()
                 detector.start()
             wait_until(lambda i=i: told(watcher).count("cancelled") == i + 1, "the alert to be cancelled", 6.0)  # type: ignore[misc]
         assert "alarm" not in told(watcher)
@@ -188,7 +180,7 @@ def test_samples_stamped_here_that_a_killed_service_did_not_read_are_taken(
         for _ in range(50):
             watcher.send("wearables/w1/imu", content)
         time.sleep(0.5)
-        kill(detector)
+        detector.kill()
         detector.start()
         wait_until(lambda: n_samples(watcher) == 150, "150 samples")
         assert "delivered_again" not in watcher.json(COUNTERS)["refused"]

@@ -127,4 +127,4 @@ def test_silence_is_exit_code_1_and_so_is_a_missing_broker(broker: Broker) -> No
         command, cwd=REPO, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
     )
     assert done.returncode == 1
-    assert "must take the subscription within 1 s" in done.stderr
+    assert "must take the subscriptions within 1 s" in done.stderr

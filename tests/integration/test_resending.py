@@ -91,14 +91,6 @@ def undisturbed(model_file: Path, t0_ns: int) -> tuple[dict[str, DeviceState], d
     return dict(state.devices), scores
 
 
-def kill(detector: Detector) -> None:
-    assert detector.process is not None
-    assert detector.process.stdout is not None
-    detector.process.kill()
-    detector.process.wait()
-    detector.process.stdout.close()
-
-
 def test_killed_broker_and_service_change_no_decision(broker: Broker, model_file: Path, tmp_path: Path) -> None:
     """Broker, service, then both are killed in mid-replay: each sample is scored once, as if nothing had been."""
     truth = tmp_path / "truth.json"
@@ -116,7 +108,7 @@ def test_killed_broker_and_service_change_no_decision(broker: Broker, model_file
             if what != "service":
                 broker.stop(kill=True)
             if what != "broker":
-                kill(detector)
+                detector.kill()
                 detector.start(is_ready=False)
             time.sleep(0.5)
             if what != "service":

@@ -36,14 +36,6 @@ def told(watcher: Watcher, device: str) -> set[tuple[str, int]]:
     return {(event["alert_id"], event["seq"]) for event in watcher.contents(f"stream_occ/{device}/event")}
 
 
-def kill(detector: Detector) -> None:
-    assert detector.process is not None
-    detector.process.kill()
-    detector.process.wait()
-    assert detector.process.stdout is not None
-    detector.process.stdout.close()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_kills_lose_no_change_for_any_sink(broker: Broker, model_file: Path, tmp_path: Path, seed: int) -> None:
@@ -62,7 +54,7 @@ def test_kills_lose_no_change_for_any_sink(broker: Broker, model_file: Path, tmp
                 fall(watcher, device)
                 time.sleep(rng.uniform(0.0, 0.4))
                 if device != "w3":
-                    kill(detector)
+                    detector.kill()
                     detector.start()
             for device in devices:
                 wait_until(lambda device=device: len(told(watcher, device)) >= 2, f"the alert of {device}")  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Messages as a service publishes them, for tests of the dashboard."""
+"""Messages as a service publishes them, for tests of the dashboard and of watch."""
 
 from __future__ import annotations
 

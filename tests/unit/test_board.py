@@ -15,17 +15,12 @@ from stream_occ.board import MAX_WEARERS, Board, age
 from stream_occ.cli.watch import screen_of
 from stream_occ.messages import alert_message
 from tests.sink_peers import T_NS, an_alert
+from tests.unit.dashboard_messages import state
 from tests.unit.service_bench import CHECKED, Bench
 
 
 def a_board() -> Board:
     return Board("stream_occ")
-
-
-def state(**changes: Any) -> bytes:
-    """A state message's keys that are read."""
-    content = {"state": "normal", "score": 1.0, "threshold": 3.0, "rate_hz": 50.0, "last_seen": None, "faults": []}
-    return json.dumps({**content, **changes}).encode()
 
 
 def drawn(board: Board, *, is_connected: bool = True, height: int | None = None) -> str:
@@ -52,7 +47,7 @@ def test_alarm_is_first_and_normal_last() -> None:
     """Then pending, acknowledged, what is looked at, and what has a fault or is away."""
     board = a_board()
     for i, name in enumerate(("normal", "waiting", "acknowledged", "pending", "alarm")):
-        board.take(f"stream_occ/w{i}/state", state(state=name if name in ("normal", "waiting") else "normal"))
+        board.take(f"stream_occ/w{i}/state", state(name if name in ("normal", "waiting") else "normal"))
         if name not in ("normal", "waiting"):
             message = alert_message(an_alert(0, name, evidence={"t_deadline_ns": T_NS}))  # type: ignore[arg-type]
             board.take(f"stream_occ/w{i}/alert", message.to_payload())

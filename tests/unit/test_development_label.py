@@ -8,7 +8,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NAME = re.compile(r"MobiFall|WEDA-FALL|SP-SW-HAR|\b(?:sp-sw-har|mobifall|weda-fall)\b(?!\.)")
+NAME = re.compile(
+    r"MobiFall|WEDA-FALL|SP-SW-HAR|SisFall|UMAFall|FallAllD|SmartFallMM|\b(?:sp-sw-har|mobifall|weda-fall)\b(?!\.)"
+)
 FIGURE = re.compile(r"(?<![\w.])\d*\.\d\d|\d %")
 COMMANDS = re.compile(r"(?ms)^ *```.*?^ *```$")
 
