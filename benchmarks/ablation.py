@@ -44,7 +44,7 @@ WINDOWS_S = (3.0, 4.0, 4.5, 5.0, 6.0)
 WINDOW_S, HOP_S = 5.0, 0.5
 MOVING = ("log_mean_jerk", "log_mean_gyr", "log_median_dynamic_acc", "log_max_acc")
 AFTERMATH = ("log_max_dynamic_acc", "tilt_first_last")
-NOVELTY_WEIGHT = 2.0
+NOVELTY_WEIGHT = 2.0  # of the table `evidence` alone: about what the default's fit finds
 EXTRA = [
     NAMES.index(name) for name in (*EVIDENCE, "tilt_first_last", "max_tilt_2s", "spectral_entropy", "log_std_acc_last")
 ]
@@ -59,7 +59,24 @@ MOTIONLESS = (  # m/s2, rad/s: first the default
 HOPS_S = (0.5, 1.0, 0.25)
 FIGURES = ("trial_auc", "trial_sensitivity_at_1pct", "trial_gmean", "inner_auc", "inner_sensitivity_at_1pct")
 
-Form = Callable[[FloatArray], FloatArray]
+Score = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Scores (n,) of z (n, 1 + e): weight times novelty, and evidence. Without a weight novelty counts as much as all
+    evidence."""
+
+    evidence: Score
+    weight: float | None = None
+
+    def fit(self, z: FloatArray, quantiles: tuple[float, float]) -> Score:
+        """The score, its weight from z of normal rows."""
+        weight = self.weight
+        if weight is None:
+            center, upper = np.quantile(self.evidence(z), quantiles)
+            weight = float(upper - center)
+        return lambda z: weight * z[:, 0] + self.evidence(z)
 
 
 def _above(z: FloatArray, least: float = LEAST_EVIDENCE) -> FloatArray:
@@ -71,68 +88,63 @@ def _together(*columns: FloatArray) -> FloatArray:
     return _above(np.minimum.reduce(columns))
 
 
-def _fused(z: FloatArray, weight: float = NOVELTY_WEIGHT, weights: Sequence[float] = (1.0, 1.0, 1.0)) -> FloatArray:
-    """The default's score, or with other weights of novelty, and of hardness, loneliness and aftermath."""
-    aftermath = _together(z[:, ACC], z[:, TILT])
-    total: FloatArray = weight * z[:, 0] + np.column_stack([_above(z[:, [ACC, ALONE]]), aftermath]) @ np.array(weights)
+def _parts(z: FloatArray) -> FloatArray:
+    """Hardness, loneliness and aftermath (n, 3)."""
+    return np.column_stack([z[:, [ACC, ALONE]], np.minimum(z[:, ACC], z[:, TILT])])
+
+
+def _evidence(z: FloatArray, weights: Sequence[float] = (1.0, 1.0, 1.0), least: float = LEAST_EVIDENCE) -> FloatArray:
+    """The default's, or with other weights, or from another least on."""
+    total: FloatArray = _above(_parts(z), least) @ np.array(weights)
     return total
 
 
 def _impact(z: FloatArray) -> FloatArray:
-    """The default without its aftermath."""
-    return _fused(z, weights=(1, 1, 0))
+    """The default's without its aftermath."""
+    return _evidence(z, (1, 1, 0))
 
 
 def _logs(least: float) -> Form:
     """Sum of logs of the four parts, each taken from 0 on and raised by `least`."""
 
     def score(z: FloatArray) -> FloatArray:
-        parts = np.column_stack([z[:, [0, ACC, ALONE]], np.minimum(z[:, ACC], z[:, TILT])])
-        total: FloatArray = np.log(_above(parts, 0.0) + least).sum(axis=1)
+        total: FloatArray = np.log(_above(np.column_stack([z[:, 0], _parts(z)]), 0.0) + least).sum(axis=1)
         return total
 
-    return score
-
-
-def _from(least: float) -> Form:
-    """The default with its evidence from `least` on."""
-
-    def score(z: FloatArray) -> FloatArray:
-        parts = np.column_stack([z[:, [ACC, ALONE]], np.minimum(z[:, ACC], z[:, TILT])])
-        total: FloatArray = NOVELTY_WEIGHT * z[:, 0] + _above(parts, least).sum(axis=1)
-        return total
-
-    return score
+    return Form(score, 0.0)
 
 
 ACC, ALONE, TILT, TILT_2S, ENTROPY, MOVES_LAST = range(1, 7)  # columns of z behind novelty, in the order of EXTRA
-FORMS: Mapping[str, Form] = {  # scores (n,) of z (n, 1 + 6)
-    "2 novelty + hardness + loneliness + aftermath (default)": _fused,
-    "novelty weighs 1": lambda z: _fused(z, 1.0),
-    "novelty weighs 1.5": lambda z: _fused(z, 1.5),
-    "novelty weighs 3": lambda z: _fused(z, 3.0),
-    "novelty alone": lambda z: z[:, 0],
-    "evidence alone": lambda z: _fused(z, 0.0),
-    "without log_max_dynamic_acc alone": lambda z: _fused(z, weights=(0, 1, 1)),
-    "without log_peak_over_mad": lambda z: _fused(z, weights=(1, 0, 1)),
-    "without aftermath": _impact,
-    "without aftermath, novelty weighs 1 (default before)": lambda z: _fused(z, 1.0, (1, 1, 0)),
-    "aftermath: tilt_first_last alone": lambda z: _impact(z) + _above(z[:, TILT]),
-    "aftermath: impact and max_tilt_2s": lambda z: _impact(z) + _together(z[:, ACC], z[:, TILT_2S]),
-    "aftermath: impact and little of log_std_acc_last": lambda z: _impact(z) + _together(z[:, ACC], -z[:, MOVES_LAST]),
-    "aftermath: little of log_std_acc_last alone": lambda z: _impact(z) + _above(-z[:, MOVES_LAST]),
-    "aftermath: tilt_first_last and log_peak_over_mad": lambda z: _impact(z) + _together(z[:, ALONE], z[:, TILT]),
-    "aftermath: tilt_first_last and novelty": lambda z: _impact(z) + _together(z[:, 0], z[:, TILT]),
-    "spectral_entropy for the aftermath": lambda z: _impact(z) + _above(z[:, ENTROPY]),
-    "spectral_entropy, novelty weighs 1": lambda z: _fused(z, 1.0, (1, 1, 0)) + _above(z[:, ENTROPY]),
-    "with spectral_entropy": lambda z: _fused(z) + _above(z[:, ENTROPY]),
-    "with impact and spectral_entropy": lambda z: _fused(z) + _together(z[:, ACC], z[:, ENTROPY]),
-    "evidence from -1 on": _from(-1.0),
-    "evidence from 0 on": _from(0.0),
-    "evidence two-sided": _from(-np.inf),
+FORMS: Mapping[str, Form] = {
+    "novelty + hardness + loneliness + aftermath (default)": Form(_evidence),
+    "novelty weighs 1": Form(_evidence, 1.0),
+    "novelty weighs 1.5": Form(_evidence, 1.5),
+    "novelty weighs 2 (default before)": Form(_evidence, 2.0),
+    "novelty weighs 3": Form(_evidence, 3.0),
+    "novelty alone": Form(lambda z: 0.0 * z[:, 0], 1.0),
+    "evidence alone": Form(_evidence, 0.0),
+    "without log_max_dynamic_acc alone": Form(lambda z: _evidence(z, (0, 1, 1))),
+    "without log_peak_over_mad": Form(lambda z: _evidence(z, (1, 0, 1))),
+    "without aftermath": Form(_impact),
+    "aftermath: tilt_first_last alone": Form(lambda z: _impact(z) + _above(z[:, TILT])),
+    "aftermath: impact and max_tilt_2s": Form(lambda z: _impact(z) + _together(z[:, ACC], z[:, TILT_2S])),
+    "aftermath: impact and little of log_std_acc_last": Form(
+        lambda z: _impact(z) + _together(z[:, ACC], -z[:, MOVES_LAST])
+    ),
+    "aftermath: little of log_std_acc_last alone": Form(lambda z: _impact(z) + _above(-z[:, MOVES_LAST])),
+    "aftermath: tilt_first_last and log_peak_over_mad": Form(lambda z: _impact(z) + _together(z[:, ALONE], z[:, TILT])),
+    "aftermath: tilt_first_last and novelty": Form(lambda z: _impact(z) + _together(z[:, 0], z[:, TILT])),
+    "spectral_entropy for the aftermath": Form(lambda z: _impact(z) + _above(z[:, ENTROPY])),
+    "spectral_entropy, novelty weighs 1": Form(lambda z: _impact(z) + _above(z[:, ENTROPY]), 1.0),
+    "with spectral_entropy": Form(lambda z: _evidence(z) + _above(z[:, ENTROPY])),
+    "with spectral_entropy, novelty weighs 2": Form(lambda z: _evidence(z) + _above(z[:, ENTROPY]), 2.0),
+    "with impact and spectral_entropy": Form(lambda z: _evidence(z) + _together(z[:, ACC], z[:, ENTROPY])),
+    "evidence from -1 on": Form(lambda z: _evidence(z, least=-1.0)),
+    "evidence from 0 on": Form(lambda z: _evidence(z, least=0.0)),
+    "evidence two-sided": Form(lambda z: _evidence(z, least=-np.inf)),
     "sum of log(max(z, 0) + .2)": _logs(0.2),
     "sum of log(max(z, 0) + 1)": _logs(1.0),
-    "smallest of the four": lambda z: np.minimum.reduce(z[:, [0, ACC, ALONE, TILT]], axis=1),
+    "smallest of the four": Form(lambda z: np.minimum.reduce(z[:, [0, ACC, ALONE, TILT]], axis=1), 0.0),
 }
 
 
@@ -167,7 +179,7 @@ class Variant:
     moving: str = "log_std_acc"
     moving_from: float = 0.5
     rest_share: float | None = None
-    form: Form = _fused
+    form: Form = Form(_evidence)
     columns_of: Callable[[FloatArray], FloatArray] = lambda X: X[:, EXTRA]
     fits: dict[int, Fitted] = field(default_factory=dict)
 
@@ -178,7 +190,8 @@ class Variant:
         fitted = self.fits[seed]
         counted = self._counted(fitted.rows[:, NAMES.index(self.moving)])
         center, upper = np.quantile(fitted.held_out[counted], self.quantiles, axis=0)
-        return lambda windows: self.form((fitted.raw(windows.X) - center) / (upper - center))
+        score = self.form.fit((fitted.held_out[counted] - center) / (upper - center), self.quantiles)
+        return lambda windows: score((fitted.raw(windows.X) - center) / (upper - center))
 
     def _counted(self, column: FloatArray) -> IntArray:
         """Numbers of the rows that the scales are of, a row as often as it counts."""
@@ -254,12 +267,13 @@ def tables() -> dict[str, list[Variant]]:
             for k in (3, 1, 5, 10, 20, 50)
         ],
         "weights": [
-            Variant(f"{k}, {weight:g}", partial(_neighbours, k), form=_weighted(weight), fits=fits)
+            Variant(f"{k}, {weight or 'fitted'}", partial(_neighbours, k), form=Form(_evidence, weight), fits=fits)
             for k, fits in ((3, base.fits), (5, {}), (1, {}))
-            for weight in (1.0, 1.5, 2.0, 3.0)
+            for weight in (None, 1.0, 1.5, 2.0, 3.0)
         ],
         "apart": [
-            replace(base, key=", ".join(f"{weight:g}" for weight in weights), form=_apart(weights)) for weights in APART
+            replace(base, key=", ".join(f"{weight:g}" for weight in weights), form=Form(_apart(weights)))
+            for weights in APART
         ],
         "moving": [
             base,
@@ -284,12 +298,8 @@ def tables() -> dict[str, list[Variant]]:
     }
 
 
-def _weighted(weight: float) -> Form:
-    return lambda z: _fused(z, weight)
-
-
-def _apart(weights: Sequence[float]) -> Form:
-    return lambda z: _fused(z, weights=weights)
+def _apart(weights: Sequence[float]) -> Score:
+    return lambda z: _evidence(z, weights)
 
 
 def _floored(floor: float) -> Any:
@@ -324,7 +334,7 @@ def evidences(trials: list[Trial], seed: int) -> Iterator[str]:
         parts.append(z)
         return z[:, 0]
 
-    run = Run.of(trials, Variant("", form=kept, columns_of=lambda X: np.column_stack([X, -X])), seed)
+    run = Run.of(trials, Variant("", form=Form(kept, 0.0), columns_of=lambda X: np.column_stack([X, -X])), seed)
     names = (*NAMES, *(f"-{name}" for name in NAMES))
     others = [name for name in names if name not in EVIDENCE]
     choices: list[tuple[tuple[str, ...], ...]] = [((name,),) for name in names]

@@ -29,12 +29,14 @@ __all__ = ["EvidenceFusion"]
 class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     """Scores a row by how new it is, plus how far single columns, which a fall drives up, exceed normal activity.
 
-    score(x) = novelty_weight * z(n(x)) + sum over evidence of max(z(x_column), -2), z(e) = (e - q50) / (q95 - q50).
+    score(x) = weight * z(n(x)) + sum over evidence of max(z(x_column), -2), z(e) = (e - q50) / (q95 - q50).
     Where evidence is several columns, which a fall drives up together, the least of their z counts. n is the score of
     `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns of training rows,
     those of n of rows whose group (person) the estimator did not see: in-sample a row is its own nearest neighbour, and
     the novelty of a person not seen would then be out of all proportion. A linear scaling of the columns changes no z
-    of theirs. Where q95 = q50 the scale is 1.
+    of theirs. Where q95 = q50 the scale is 1. The weight of novelty is q95 - q50 of the sum over evidence: from normal
+    rows alone it follows that novelty counts as much as all evidence together, however many there are and however they
+    hang together.
 
     With `moving` the quantiles are of the rows that move: those in which this column lies above the middle of its 1 %
     and 99 % quantiles. Of a day that is mostly rest they would else span from rest to movement, and what is new would
@@ -49,7 +51,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     evidence : columns, by number or by name, or lists of columns that must come together; none: novelty alone.
     feature_names : names of all columns, needed where evidence or moving is given by name.
     moving : column, by number or by name, that is high in movement and low at rest; None: all rows count.
-    novelty_weight : in [0, 1e6].
+    novelty_weight : in [0, 1e6]; None: from the rows, as above, and 1 without evidence.
     eta : share of training rows that may be rejected, in [0, 1).
     n_folds : groups of people, each held out once.
     random_state, n_jobs : passed on to the estimator.
@@ -57,7 +59,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     estimator_ : the estimator fitted on all rows.
-    offset_, score_threshold_ : what fit settled on.
+    novelty_weight_, offset_, score_threshold_ : what fit settled on.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         feature_names: Sequence[str] | None = None,
         moving: str | int | None = None,
-        novelty_weight: float = 1.0,
+        novelty_weight: float | None = None,
         eta: float = 0.05,
         n_folds: int = 3,
         random_state: Any = None,
@@ -122,10 +124,10 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_ = self._make(generators[-1]).fit(rows)
         raw = np.column_stack([novelty, rows[:, columns]])
         of_scale = raw[moves(rows[:, moving[0]])] if moving else raw
-        center, upper = np.quantile(of_scale, [CENTER_QUANTILE, UPPER_QUANTILE], axis=0)
-        spread = upper - center
-        scale = np.where(spread > LEAST_SPREAD * np.maximum(1.0, np.abs(center)), spread, 1.0)
-        weight = float(self.novelty_weight)
+        center, scale = np.quantile(of_scale, CENTER_QUANTILE, axis=0), _spread(of_scale)
+        evidence = total(contributions(of_scale, starts, center, scale, 0.0))
+        weight = float(_spread(evidence) if self.novelty_weight is None else self.novelty_weight)
+        self.novelty_weight_ = min(weight, LARGEST_Z)
         self.scorer_: FrozenScorer = FrozenScorer(
             self.estimator_.to_scorer(),
             names=[" and ".join(map(str, together(part))) for part in self.evidence],
@@ -133,9 +135,9 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
             starts=starts,
             center=center,
             scale=scale,
-            weight=weight,
+            weight=self.novelty_weight_,
         )
-        held_out = total(contributions(raw, starts, center, scale, weight))
+        held_out = total(contributions(raw, starts, center, scale, self.novelty_weight_))
         self.score_threshold_ = quantile_threshold(held_out, float(self.eta))
         self.offset_ = -self.score_threshold_
         if progress is not None:
@@ -156,8 +158,9 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> tuple[list[list[int]], list[int]]:
         """Columns of each evidence, and (0 or 1) of `moving`; raises ValueError for what is off."""
-        is_weight = is_number(self.novelty_weight) and 0 <= self.novelty_weight <= LARGEST_Z
-        check_parameter("novelty_weight", self.novelty_weight, f"a number in [0, {LARGEST_Z:g}]", is_weight)
+        given = self.novelty_weight
+        is_weight = given is None or (is_number(given) and 0 <= given <= LARGEST_Z)
+        check_parameter("novelty_weight", given, f"None or a number in [0, {LARGEST_Z:g}]", is_weight)
         check_parameter("eta", self.eta, "a number in [0, 1)", is_number(self.eta) and 0 <= self.eta < 1)
         check_parameter("n_folds", self.n_folds, "an int >= 2", is_count(self.n_folds, 2))
         expected = "a list of columns, or of lists of them that are not empty"
@@ -208,6 +211,14 @@ def together(evidence: str | int | Sequence[str | int]) -> tuple[str | int, ...]
     return tuple(evidence) if isinstance(evidence, list | tuple) else (evidence,)  # type: ignore[return-value]
 
 
+def _spread(columns: FloatArray) -> FloatArray:
+    """q95 - q50 of columns (n, ...), or 1 where that is nothing."""
+    center, upper = np.quantile(columns, [CENTER_QUANTILE, UPPER_QUANTILE], axis=0)
+    spread = upper - center
+    found: FloatArray = np.where(spread > LEAST_SPREAD * np.maximum(1.0, np.abs(center)), spread, 1.0)
+    return found
+
+
 def moves(column: FloatArray) -> BoolArray:
     """Rows above the middle of the column's range; all of them where it has none."""
     low, high = np.quantile(column, RANGE_QUANTILES)
@@ -231,7 +242,7 @@ def _fused() -> EvidenceFusion:
     impact = "log_max_dynamic_acc", "log_peak_over_mad"
     aftermath = ("log_max_dynamic_acc", "tilt_first_last")
     evidence = (*impact, aftermath)
-    return EvidenceFusion(nearest_neighbours(), evidence, moving="log_std_acc", novelty_weight=2.0, n_jobs=-1)
+    return EvidenceFusion(nearest_neighbours(), evidence, moving="log_std_acc", n_jobs=-1)
 
 
 PRESETS: dict[str, Callable[[], EvidenceFusion]] = {"fused": _fused}

@@ -55,6 +55,22 @@ def test_score_is_novelty_plus_one_sided_evidence_by_hand() -> None:
     assert fused.score_threshold_ == pytest.approx(4.0)
 
 
+def test_novelty_weighs_as_much_as_all_evidence_together_by_hand() -> None:
+    """Of 0..100 the sum of three equal columns spreads three times as far as one, of rows that move; that of a column
+    and its reverse, -2 at the least each, not at all; without evidence novelty is the score."""
+    X = np.repeat(np.arange(101.0)[:, None], 4, axis=1)
+    assert EvidenceFusion(Spy(), evidence=(1, 2, 3)).fit(X).novelty_weight_ == pytest.approx(3.0)
+    assert EvidenceFusion(Spy(), evidence=((1, 2), 3)).fit(X).novelty_weight_ == pytest.approx(2.0)
+    assert EvidenceFusion(Spy(), evidence=(1, 2), novelty_weight=0.5).fit(X).novelty_weight_ == 0.5
+    assert EvidenceFusion(Spy()).fit(X).novelty_weight_ == 1.0
+    against = np.column_stack([X[:, 0], X[:, 1], 100.0 - X[:, 1], X[:, 3]])
+    assert EvidenceFusion(Spy(), evidence=(1, 2)).fit(against).novelty_weight_ == 1.0
+    still = np.concatenate([X, np.tile([0.0, -900.0, -900.0, -1.0], (300, 1))])
+    assert EvidenceFusion(Spy(), evidence=(1, 2), moving=3).fit(still).novelty_weight_ == pytest.approx(2.0)
+    fused = EvidenceFusion(Spy(), evidence=(1, 2)).fit(X)
+    np.testing.assert_allclose(fused.explain([[95.0, 95.0, 95.0, 0.0]]), [[2, 1, 1]], atol=1e-12)
+
+
 def test_columns_that_must_come_together_count_by_the_least() -> None:
     """Quantiles of 0..100: 50 and 95. Columns 1 and 3 as one evidence, 2 alone, 1 once more alone."""
     X = np.repeat(np.arange(101.0)[:, None], 4, axis=1)
@@ -141,8 +157,8 @@ def test_little_evidence_cannot_hide_a_strange_row() -> None:
     """A row far off downwards in its evidence loses 2 for each, and is still an outlier."""
     X = rows()
     far = [[0.0, -60.0, 0.0, -60.0]]
-    alone = EvidenceFusion(random_state=0, n_jobs=1).fit(X)
-    fused = EvidenceFusion(evidence=(1, 3), random_state=0, n_jobs=1).fit(X)
+    alone = EvidenceFusion(random_state=0, n_jobs=1, novelty_weight=1.0).fit(X)
+    fused = EvidenceFusion(evidence=(1, 3), random_state=0, n_jobs=1, novelty_weight=1.0).fit(X)
     np.testing.assert_allclose(fused.score_samples(far), alone.score_samples(far) + 4.0)
     assert fused.predict(far) == alone.predict(far) == -1
 
@@ -214,8 +230,8 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
         ({"moving": 4}, "moving must be below 4"),
         ({"evidence": (2**70,)}, "evidence must be below 4"),
         ({"evidence": {"a": 5}}, "evidence must be a list of columns"),
-        ({"novelty_weight": -1.0}, r"novelty_weight must be a number in \[0, 1e\+06\]"),
-        ({"novelty_weight": 1e7}, r"novelty_weight must be a number in \[0, 1e\+06\]"),
+        ({"novelty_weight": -1.0}, r"novelty_weight must be None or a number in \[0, 1e\+06\]"),
+        ({"novelty_weight": 1e7}, r"novelty_weight must be None or a number in \[0, 1e\+06\]"),
         ({"eta": 1.0}, r"eta must be a number in \[0, 1\)"),
         ({"n_folds": 1}, "n_folds must be an int >= 2"),
     ],
