@@ -111,6 +111,22 @@ def test_a_page_has_the_lists_tables_and_blocks_that_github_shows(pages: dict[Pa
     assert built.counts == Page(html).counts
 
 
+def test_reference_has_every_command_key_name_and_schema(site: Path) -> None:
+    """Commands are files of stream_occ/cli, keys those of configs/edge.yaml, names the public ones."""
+    commands = Page((site / "commands.html").read_text(encoding="utf-8"))
+    files = {path.stem for path in (REPO / "stream_occ" / "cli").glob("[!_]*.py")}
+    assert files | {"config-check", "config-show"} <= commands.anchors
+    keys = re.findall(r"^(\w+:)|^  (?:- )?(\w+):", (REPO / "configs" / "edge.yaml").read_text(), re.MULTILINE)
+    assert [key for _, key in keys if key and f"{key}</code>" not in (site / "keys.html").read_text()] == []
+    names = Page((site / "python.html").read_text(encoding="utf-8")).anchors
+    wanted = "ocnn.OCNN ensembles.RandomProjectionEnsemble ensembles.RandomSubspaceEnsemble krr.KernelRidgeOCC"
+    wanted += " krr.KernelRidgeAutoEncoder krr.MultiLayerKRR kernel_pca.KernelPCANovelty svm.SVDD ocnn.OCNN.nn_ratio"
+    assert {f"stream_occ.detectors.{name}" for name in wanted.split()} <= names
+    assert {"stream_occ.features.load", "stream_occ.artifacts.save_model", "stream_occ.artifacts.load_model"} <= names
+    schemas = Page((site / "schemas" / "index.html").read_text(encoding="utf-8")).links
+    assert {path.name for path in (REPO / "docs" / "schemas").glob("*.json")} <= set(schemas)
+
+
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     class Quiet(http.server.SimpleHTTPRequestHandler):
