@@ -12,7 +12,8 @@ import statistics
 import time
 from collections.abc import Callable
 
-from stream_occ.artifacts import container, load_model, map_file
+from stream_occ.artifacts import container, load_model
+from stream_occ.artifacts.files import map_file
 
 
 def map_alone(path: str) -> None:

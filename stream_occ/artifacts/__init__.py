@@ -13,16 +13,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import mmap
-import os
 import re
-import secrets
-import shutil
-import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +26,8 @@ from stream_occ import features
 from stream_occ.artifacts import container
 from stream_occ.artifacts.card import UNITS, Card, DetectorCard, FeatureSetCard, ModelInfo, SelfTest, first_problem
 from stream_occ.artifacts.container import FormatError, Header
-from stream_occ.errors import ConfigError, ModelError, StreamOccError
+from stream_occ.artifacts.files import RETRAIN, map_file, write_whole
+from stream_occ.errors import ConfigError, ModelError
 from stream_occ.regular import open_regular
 from stream_occ.samples import FloatArray
 from stream_occ.scoring import Arrays, Model, Scaler, Scorer, load_scorer
@@ -48,7 +43,6 @@ _NO_DIGEST = "0" * 64
 _PREFIX = re.compile(rb'\{"__metadata__":\{"sha256":"([0-9a-f]{64})","hmac_sha256":"([0-9a-f]{64})","model":"')
 _SHA_AT = len(b'{"__metadata__":{"sha256":"')
 _HMAC_AT = _SHA_AT + 64 + len(b'","hmac_sha256":"')
-_RETRAIN = "Train the model again, or copy the file again from where it came"
 
 
 def save_model(model: Model, path: str | Path, *, self_test_X: FloatArray, key: bytes | None = None) -> str:
@@ -61,22 +55,7 @@ def save_model(model: Model, path: str | Path, *, self_test_X: FloatArray, key: 
     target = Path(path)
     content = pack_model(model, self_test_X=self_test_X, key=key)
     loaded = unpack_model(content, where=str(target), key=key)
-    is_other = target.exists() and not target.is_file()
-    if is_other or not target.parent.is_dir():
-        got = "a folder, device or pipe" if is_other else "a folder that does not exist"
-        raise ModelError(str(target), "be a file name in an existing folder", got, "Name another file")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-        _sync_folder(target.parent)
-    except OSError as error:
-        raise StreamOccError(str(target), "be writable", str(error), "Check space and permissions") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(target, content)
     return loaded.model_id
 
 
@@ -129,7 +108,7 @@ def pack_model(model: Model, *, self_test_X: FloatArray, key: bytes | None = Non
         metadata = {"sha256": _NO_DIGEST, "hmac_sha256": _NO_DIGEST, "model": text}
         content = container.pack(metadata, arrays)
     except (ValueError, TypeError) as error:
-        raise ModelError("model", "hold finite numbers, text, lists and tables alone", str(error), _RETRAIN) from error
+        raise ModelError("model", "hold finite numbers, text, lists and tables alone", str(error), RETRAIN) from error
     digest = hashlib.sha256(content).digest()
     content[8 + _SHA_AT : 8 + _SHA_AT + 64] = digest.hex().encode()
     if key is not None:
@@ -156,41 +135,6 @@ def read_key(path: str | Path) -> bytes:
     return key
 
 
-def map_file(path: str | Path, *, is_copied: bool = False) -> Any:
-    """A regular file's bytes, mapped read-only; raises ModelError for anything that is none or is empty.
-
-    A mapped file that somebody cuts short, as cp does over an old one, is a SIGBUS, and one that somebody changes is
-    what nobody verified. is_copied: a nameless copy is mapped, which we alone have.
-    """
-    where = str(path)
-    try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            got = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
-            raise ModelError(where, "be a model file", got, "Name the .occ file that train wrote")
-        with open_regular(path) as stream:
-            if os.fstat(stream.fileno()).st_size == 0:
-                raise ModelError(where, "be a model file", "an empty file", _RETRAIN)
-            if not is_copied:
-                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-            with _nameless() as copy:
-                shutil.copyfileobj(stream, copy)
-                copy.flush()
-                return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError as error:
-        raise ModelError(where, "be a model file", "no such file", "Train one with stream-occ train") from error
-    except (OSError, ValueError) as error:
-        raise ModelError(where, "be a readable file", str(error), "Check its name and permissions") from error
-
-
-def _nameless() -> IO[bytes]:
-    """A file in memory where the system has such, else one that is on the disk and in no folder."""
-    try:
-        return os.fdopen(os.memfd_create("model"), "w+b")
-    except (AttributeError, OSError):  # not Linux; a kernel or a container that does not let us
-        return tempfile.TemporaryFile()
-
-
 def _card(model: Model, arrays_sha256: str) -> Card:
     kind = model.scorer.KIND
     lowpass_hz = model.feature_set.lowpass_hz
@@ -213,7 +157,7 @@ def _card(model: Model, arrays_sha256: str) -> Card:
             metadata=model.metadata,
         )
     except ValidationError as error:
-        raise ModelError("model", "have a valid card", first_problem(error), _RETRAIN) from error
+        raise ModelError("model", "have a valid card", first_problem(error), RETRAIN) from error
 
 
 def _read_card(buffer: Any, where: str) -> tuple[Header, Card]:
@@ -237,15 +181,15 @@ def _read_card(buffer: Any, where: str) -> tuple[Header, Card]:
     try:
         return header, Card.model_validate(table)
     except ValidationError as error:
-        raise ModelError(where, "have a valid card", first_problem(error), _RETRAIN) from error
+        raise ModelError(where, "have a valid card", first_problem(error), RETRAIN) from error
 
 
 def _refuse_format(where: str, buffer: Any, error: FormatError) -> NoReturn:
     starts_like_one = _PREFIX.match(bytes(buffer[8 : 8 + 512])) is not None
     if error.truncated and (starts_like_one or bytes(buffer[8:9]) in {b"{", b""}):
-        raise ModelError(where, error.expected, f"{error.got}: the file is cut short", _RETRAIN) from error
+        raise ModelError(where, error.expected, f"{error.got}: the file is cut short", RETRAIN) from error
     if starts_like_one:
-        raise ModelError(where, error.expected, f"{error.got}: the file is damaged", _RETRAIN) from error
+        raise ModelError(where, error.expected, f"{error.got}: the file is damaged", RETRAIN) from error
     raise ModelError(
         where, error.expected, f"{error.got}: not a model file", "Name the .occ file that train wrote"
     ) from error
@@ -286,7 +230,7 @@ def _check_digest(buffer: Any, header: Header, card: Card, where: str) -> bytes:
             return digest
         are_arrays_whole = hashlib.sha256(data).hexdigest() == card.arrays_sha256
     got = "another digest: its metadata was changed" if are_arrays_whole else "another digest: its arrays are damaged"
-    raise ModelError(where, "match its own SHA-256", got, _RETRAIN)
+    raise ModelError(where, "match its own SHA-256", got, RETRAIN)
 
 
 def _sign(key: bytes, digest: bytes) -> str:
@@ -319,7 +263,7 @@ def _load_feature_set(card: FeatureSetCard, rate_hz: float, where: str) -> featu
         raise ModelError(where, f"name the features of {card.name} in their order", "other names", install)
     if rate_hz <= feature_set.min_rate_hz:
         raise ModelError(
-            where, f"have a rate above the {feature_set.min_rate_hz} Hz of {card.name}", f"{rate_hz} Hz", _RETRAIN
+            where, f"have a rate above the {feature_set.min_rate_hz} Hz of {card.name}", f"{rate_hz} Hz", RETRAIN
         )
     return feature_set
 
@@ -329,12 +273,12 @@ def _take(arrays: Arrays, name: str, shape: tuple[int, ...], where: str) -> Floa
     array = arrays.get(name)
     expected = f"hold {name} as finite float64 {shape}".replace("-1", "n")
     if array is None:
-        raise ModelError(where, expected, "none", _RETRAIN)
+        raise ModelError(where, expected, "none", RETRAIN)
     is_shape = array.ndim == len(shape) and all(n in (-1, m) for n, m in zip(shape, array.shape, strict=True))
     if array.dtype != np.float64 or not is_shape:
-        raise ModelError(where, expected, f"{array.dtype} {array.shape}", _RETRAIN)
+        raise ModelError(where, expected, f"{array.dtype} {array.shape}", RETRAIN)
     if not np.isfinite(array).all():
-        raise ModelError(where, expected, "NaN or infinity", _RETRAIN)
+        raise ModelError(where, expected, "NaN or infinity", RETRAIN)
     return array
 
 
@@ -343,7 +287,7 @@ def _take_scaler(arrays: Arrays, card: Card, where: str) -> Scaler:
     center = _take(arrays, "scaler.center", (n_features,), where)
     scale = _take(arrays, "scaler.scale", (n_features,), where)
     if not (scale > 0).all():
-        raise ModelError(where, "have a scaler.scale above 0", f"{scale.min()}", _RETRAIN)
+        raise ModelError(where, "have a scaler.scale above 0", f"{scale.min()}", RETRAIN)
     return Scaler(card.scaler, center, scale)
 
 
@@ -353,7 +297,7 @@ def _take_sos(arrays: Arrays, card: Card, where: str) -> FloatArray | None:
     sos = _take(arrays, "sos", (-1, 6), where)
     a0, a1, a2 = sos[:, 3], sos[:, 4], sos[:, 5]
     if not len(sos) or not ((a0 == 1) & (np.abs(a2) < 1) & (np.abs(a1) < 1 + a2)).all():
-        raise ModelError(where, "hold stable filter sections with a0 = 1", "others", _RETRAIN)
+        raise ModelError(where, "hold stable filter sections with a0 = 1", "others", RETRAIN)
     return sos
 
 
@@ -370,10 +314,10 @@ def _take_scorer(arrays: Arrays, card: Card, where: str) -> Scorer:
         raise ModelError(f"{where}: {part}", error.expected, error.got, error.remedy) from error
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         got = f"{type(error).__name__} {str(error)[:120]}"
-        raise ModelError(where, f"hold the arrays of a {card.detector.kind} scorer", got, _RETRAIN) from error
+        raise ModelError(where, f"hold the arrays of a {card.detector.kind} scorer", got, RETRAIN) from error
     if n_features != len(card.feature_set.names):
         raise ModelError(
-            where, f"have a scorer of {len(card.feature_set.names)} features", f"one of {n_features}", _RETRAIN
+            where, f"have a scorer of {len(card.feature_set.names)} features", f"one of {n_features}", RETRAIN
         )
     return scorer
 
@@ -382,7 +326,7 @@ def _self_test(model: Model, arrays: Mapping[str, NDArray[Any]], card: Card, whe
     X = _take(dict(arrays), "self_test.X", (-1, len(card.feature_set.names)), where)
     stored = _take(dict(arrays), "self_test.scores", (X.shape[0],), where)
     if not 1 <= X.shape[0] <= MAX_SELF_TEST_ROWS:
-        raise ModelError(where, f"hold 1 to {MAX_SELF_TEST_ROWS} self-test rows", f"{X.shape[0]}", _RETRAIN)
+        raise ModelError(where, f"hold 1 to {MAX_SELF_TEST_ROWS} self-test rows", f"{X.shape[0]}", RETRAIN)
     try:
         with np.errstate(all="ignore"):
             scores = model.score_features(X)
@@ -390,10 +334,10 @@ def _self_test(model: Model, arrays: Mapping[str, NDArray[Any]], card: Card, whe
             difference = float((np.abs(scores - stored) / size).max())
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
         got = f"{type(error).__name__} {str(error)[:120]}"
-        raise ModelError(where, "score its own self-test rows", got, _RETRAIN) from error
+        raise ModelError(where, "score its own self-test rows", got, RETRAIN) from error
     if not difference <= card.self_test_rtol:
         got = f"a relative difference of {difference:.3g} over {X.shape[0]} rows"
-        raise ModelError(where, f"give its self-test scores again to {card.self_test_rtol:g}", got, _RETRAIN)
+        raise ModelError(where, f"give its self-test scores again to {card.self_test_rtol:g}", got, RETRAIN)
     return SelfTest(X.shape[0], difference, bool(np.array_equal(scores, stored)))
 
 
@@ -401,17 +345,3 @@ def _info(header: Header, card: Card, where: str, n_bytes: int) -> ModelInfo:
     arrays = tuple(entry for entry in header.entries if not entry.name.startswith(container.PADDING_PREFIX))
     is_signed = header.metadata["hmac_sha256"] != _NO_DIGEST
     return ModelInfo(where, n_bytes, header.metadata["sha256"], is_signed, card, arrays)
-
-
-def _sync_folder(folder: Path) -> None:
-    """A rename is on the disk only once its folder is; some file systems cannot do this, and then need not."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)

@@ -149,7 +149,8 @@ def progress() -> Iterator[ProgressReport]:
 
 def self_test_rows(path: Path) -> Any:
     """The self-test rows of a verified model file: a model made of it keeps them."""
-    from stream_occ.artifacts import container, map_file, read_info
+    from stream_occ.artifacts import container, read_info
+    from stream_occ.artifacts.files import map_file
 
     entry = next(entry for entry in read_info(path).arrays if entry.name == "self_test.X")
     return container.view(map_file(path), entry)

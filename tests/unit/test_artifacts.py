@@ -15,8 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_occ import artifacts
-from stream_occ.artifacts import load_model, pack_model, read_info, read_key, save_model, unpack_model, verify_model
+from stream_occ.artifacts import (
+    files,
+    load_model,
+    pack_model,
+    read_info,
+    read_key,
+    save_model,
+    unpack_model,
+    verify_model,
+)
 from stream_occ.artifacts.container import FormatError, pack, parse_header
 from stream_occ.errors import ModelError, StreamOccError
 from tests import fake_model
@@ -166,7 +174,7 @@ def test_failed_write_keeps_the_older_model(path: Path, monkeypatch: pytest.Monk
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(artifacts.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(StreamOccError, match=r"be writable; got .*No space left"):
         save_model(make_model(threshold=4.0), path, self_test_X=SELF_TEST_X)
     assert load_model(path).threshold == 3.0
@@ -417,7 +425,7 @@ def test_mapping_a_20_mb_file_does_not_read_it(tmp_path: Path) -> None:
     file = tmp_path / "big"
     file.write_bytes(pack({}, {"x": np.zeros((2500, 1000))}))
     started = time.process_time()
-    buffer = artifacts.map_file(file)
+    buffer = files.map_file(file)
     n_header = container.header_length(buffer[:8], len(buffer))
     header = parse_header(buffer[8 : 8 + n_header], len(buffer))
     array = container.view(buffer, header.entries[0])
