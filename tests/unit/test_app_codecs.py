@@ -17,7 +17,7 @@ import yaml
 
 from stream_occ.codecs.senml import _records, resolved
 from stream_occ.config import load_config
-from stream_occ.config.models import ProfileConfig
+from stream_occ.config.inputs import ProfileConfig
 from stream_occ.inbox import Received
 from stream_occ.intake import Intake
 from stream_occ.joining import JoinSettings, JoinState, join

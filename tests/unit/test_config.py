@@ -11,7 +11,7 @@ import pytest
 from stream_occ.cli import run
 from stream_occ.codecs import codec_names, load_codec
 from stream_occ.config import Config, adjusted_config, check_config, load_config
-from stream_occ.config.models import ProfileConfig
+from stream_occ.config.inputs import ProfileConfig
 from stream_occ.config.yaml_lines import MAX_BYTES, parse_yaml
 from stream_occ.errors import ConfigError
 from stream_occ.samples import DeviceProfile
