@@ -16,7 +16,8 @@ from stream_occ.saved import SavedDevice
 from stream_occ.seen import Seen
 from stream_occ.sharding import own_file
 from stream_occ.sink_rows import SinkKey, SinkRow
-from stream_occ.store import Key, OutboxRow, Store, StoreLimits, Told
+from stream_occ.store import Store, StoreLimits
+from stream_occ.told_rows import Key, OutboxRow, Told
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
 

@@ -23,7 +23,7 @@ from itertools import islice
 from stream_occ.inbox import Link, Outcome
 from stream_occ.messages import ReceiptMessage, event_message
 from stream_occ.samples import Alert
-from stream_occ.store import Key, OutboxRow
+from stream_occ.told_rows import Key, OutboxRow
 from stream_occ.topics import Topics
 
 log = logging.getLogger("stream_occ.outbox")

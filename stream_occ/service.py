@@ -34,7 +34,7 @@ from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, Sam
 from stream_occ.scoring import Model
 from stream_occ.seen import Seen
 from stream_occ.shield import Shield
-from stream_occ.store import Told
+from stream_occ.told_rows import Told
 from stream_occ.waveform import Signals
 from stream_occ.wiring import topics_of
 

@@ -19,7 +19,7 @@ from stream_occ.errors import DataError
 from stream_occ.messages import AlertMessage, EventMessage, Message, WaveformMessage, alert_message, instant
 from stream_occ.regular import open_regular
 from stream_occ.saved import alert_of
-from stream_occ.store import waveform_of
+from stream_occ.told_rows import waveform_of
 from stream_occ.waveform import Waveform
 from stream_occ.wiring import state_folder
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from stream_occ.outbox import rank_of
 from stream_occ.samples import Alert, AlertState
-from stream_occ.store import Key
+from stream_occ.told_rows import Key
 
 log = logging.getLogger("stream_occ.sinks")
 

@@ -1,17 +1,5 @@
-"""The service's memory on disk, one SQLite file: devices' states, every told change of an alert, signals behind it.
-
-::
-
-    devices    device_id, model_id, format_version, saved_ns, state (checkpoint of this device alone,
-               and a CRC-32 of the row),
-               open_alert (JSON of its last told change while it is open, else NULL)
-    alerts     alert_id, seq, device_id, t_ns (device's clock), told_ns (ours), state, content (JSON of the change)
-    waveforms  alert_id, seq, device_id, t0_ns, rate_hz, signals (float32 little-endian, n rows of acc x, y, z in m/s2
-               and gyr x, y, z in rad/s)
-    numbers    device_id, number (JSON: boot, seq): the last message that its state holds, where the device numbers them
-    seen       saved_ns, digests: of messages whose samples are in the states
-    outbox     alert_id, seq, content, received (JSON list): told changes that some receiver does not have yet
-    sinks      what waits for each sink, and how others ended (stream_occ.sink_rows)
+"""The service's memory on disk, one SQLite file: devices' states, every told change of an alert, signals behind it
+(stream_occ.store_schema).
 
 What is written is on the disk when `save` returns (write-ahead log, synchronous FULL). Others may read the file while
 the service runs. A file that is damaged or not ours is refused and never touched. What is open outlives its name: where
@@ -25,12 +13,10 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from stream_occ.checkpoint import FORMAT_VERSION, dump_state, load_state
 from stream_occ.errors import DataError
@@ -38,40 +24,21 @@ from stream_occ.numbering import Number, is_boot, is_seq
 from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert
 from stream_occ.saved import SavedDevice, alert_json, alert_of, sealed, unsealed
-from stream_occ.sink_rows import SCHEMA as SINKS
 from stream_occ.sink_rows import SinkKey, SinkRow, trim_sinks, waiting_rows, write_sinks
-from stream_occ.store_file import APPLICATION_ID, REMEDY, check_header, check_kind, copy_to, damaged, identities, locked
+from stream_occ.store_file import check_header, check_kind, copy_to, damaged, identities, locked
+from stream_occ.store_schema import prepare
+from stream_occ.told_rows import Key, OutboxRow, Told, waveform_of, write_settled, write_told
 from stream_occ.waveform import Waveform
 
 log = logging.getLogger("stream_occ.store")
 
-SCHEMA_VERSION = 1
 KEEP_SEEN_NS = 60 * NS_PER_S  # a broker that is killed forgets acknowledgements of its last second or so
 KEEP_SEEN_SAVES = 200  # whatever the clock says: it may have jumped
-_ADDED = f"""{SINKS}
-CREATE TABLE IF NOT EXISTS numbers (device_id TEXT PRIMARY KEY, number TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY, saved_ns INTEGER NOT NULL, digests BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL,
-                                   content TEXT NOT NULL, received TEXT NOT NULL, UNIQUE (alert_id, seq));
-"""  # not in files of the first versions, which know nothing of them and leave them alone
 _UPSERT = (
     "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (device_id) DO UPDATE SET"
     " model_id = excluded.model_id, format_version = excluded.format_version, saved_ns = excluded.saved_ns,"
     " state = excluded.state, open_alert = excluded.open_alert"
 )
-_SCHEMA = f"""
-CREATE TABLE devices (device_id TEXT PRIMARY KEY, model_id TEXT NOT NULL, format_version INTEGER NOT NULL,
-                      saved_ns INTEGER NOT NULL, state BLOB NOT NULL, open_alert TEXT) WITHOUT ROWID;
-CREATE TABLE alerts (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL, device_id TEXT NOT NULL,
-                     t_ns INTEGER NOT NULL, told_ns INTEGER NOT NULL, state TEXT NOT NULL, content TEXT NOT NULL,
-                     UNIQUE (alert_id, seq));
-CREATE TABLE waveforms (id INTEGER PRIMARY KEY, alert_id TEXT NOT NULL, seq INTEGER NOT NULL, device_id TEXT NOT NULL,
-                        t0_ns INTEGER NOT NULL, rate_hz REAL NOT NULL, told_ns INTEGER NOT NULL, signals BLOB NOT NULL,
-                        UNIQUE (alert_id, seq));
-CREATE INDEX alerts_by_device ON alerts (device_id, told_ns);
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +48,6 @@ class StoreLimits:
     keep_days: float = 90.0
     keep_changes: int = 100_000
     keep_waveforms: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A change of an alert as it is told, and the signals of its window where there are any; waits: for receivers;
-    sinks: for which it waits."""
-
-    alert: Alert
-    told_ns: int
-    waveform: Waveform | None = None
-    waits: bool = False
-    sinks: tuple[str, ...] = ()
-
-
-Key = tuple[str, int]
-"""alert_id and seq of a change."""
-
-
-class OutboxRow(NamedTuple):
-    """A change that waits, and the receivers that have it already."""
-
-    alert: Alert
-    received: frozenset[str] = frozenset()
 
 
 class Store:
@@ -175,51 +119,16 @@ class Store:
         numbers: of the last ones, of devices that number them; receipts: how changes ended for sinks.
         """
         states = [_row(name, state, alert, model_id, now_ns) for name, (state, alert) in devices.items()]
-        changes = [
-            (a.alert_id, a.seq, a.device_id, a.t_ns, each.told_ns, a.state, alert_json(a))
-            for each in told
-            for a in (each.alert,)
-        ]
-        waiting = [(each.alert.alert_id, each.alert.seq, alert_json(each.alert)) for each in told if each.waits]
         for_sinks = [
             (name, a.alert_id, a.seq, alert_json(a)) for each in told for a in (each.alert,) for name in each.sinks
-        ]
-        gone = [key for key, received in (settled or {}).items() if received is None]
-        received = [(json.dumps(sorted(names)), *key) for key, names in (settled or {}).items() if names is not None]
-        signals = [
-            (each.alert.alert_id, each.alert.seq, each.alert.device_id, w.t0_ns, w.rate_hz, each.told_ns, w.to_bytes())
-            for each in told
-            if self._limits.keep_waveforms and (w := each.waveform) is not None
         ]
         self.look()
         with _Transaction(self._db):
             self._db.executemany(_UPSERT, states)
-            self._db.executemany(
-                "INSERT OR IGNORE INTO alerts (alert_id, seq, device_id, t_ns, told_ns, state, content)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                changes,
-            )
-            self._db.executemany(
-                "INSERT OR IGNORE INTO waveforms (alert_id, seq, device_id, t0_ns, rate_hz, told_ns, signals)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                signals,
-            )
-            self._db.executemany(
-                "INSERT OR IGNORE INTO outbox (alert_id, seq, content, received) VALUES (?, ?, ?, '[]')", waiting
-            )
-            self._db.executemany("DELETE FROM outbox WHERE alert_id = ? AND seq = ?", gone)
-            self._db.executemany("UPDATE outbox SET received = ? WHERE alert_id = ? AND seq = ?", received)
-            self._db.executemany(
-                "INSERT OR REPLACE INTO numbers VALUES (?, ?)",
-                [(name, json.dumps(number)) for name, number in (numbers or {}).items()],
-            )
+            write_told(self._db, told, has_waveforms=self._limits.keep_waveforms > 0)
+            write_settled(self._db, settled or {})
             write_sinks(self._db, for_sinks, receipts or {}, now_ns)
-            if seen:
-                self._db.execute(
-                    "DELETE FROM seen WHERE abs(saved_ns - ?) > ? AND id <= (SELECT max(id) FROM seen) - ?",
-                    (now_ns, KEEP_SEEN_NS, KEEP_SEEN_SAVES),
-                )
-                self._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (?, ?)", (now_ns, seen))
+            self._write_taken(seen, numbers or {}, now_ns)
             if told:
                 self._trim(now_ns)
         if self._is_alone:
@@ -341,33 +250,26 @@ class Store:
         self._is_alone = locking == "EXCLUSIVE"
         try:
             self._pragma(f"locking_mode = {locking}")
-            self._prepare()
+            prepare(self._db, self.path)
         except BaseException:
             self._db.close()
             raise
 
-    def _prepare(self) -> None:
-        try:
-            self._db.execute("PRAGMA synchronous = FULL")
-            if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                self._db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
-            if (version := self._pragma("user_version")) != SCHEMA_VERSION:
-                raise DataError(str(self.path), f"have version {SCHEMA_VERSION}", f"version {version}", REMEDY)
-            if (problem := self._pragma("quick_check(1)")) != "ok":
-                raise damaged(self.path, problem)
-            self._db.executescript(_ADDED)
-            if missing := _columns_wanted() - _columns(self._db):
-                table, column = min(missing)
-                raise damaged(self.path, f"one without column {column} of table {table}")
-            self._pragma("journal_mode = WAL")  # last: until then the mark of the file is in the file itself
-            self._pragma("user_version")  # the log is made with the first reading
-        except sqlite3.OperationalError:
-            raise  # full, read-only, locked: the disk's trouble, not the file's
-        except sqlite3.DatabaseError as error:
-            raise damaged(self.path, str(error)) from error
-
     def _pragma(self, text: str) -> Any:
         return self._db.execute(f"PRAGMA {text}").fetchone()[0]
+
+    def _write_taken(self, seen: bytes, numbers: Mapping[str, Number], now_ns: int) -> None:
+        """Which messages the states hold."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO numbers VALUES (?, ?)",
+            [(name, json.dumps(number)) for name, number in numbers.items()],
+        )
+        if seen:
+            self._db.execute(
+                "DELETE FROM seen WHERE abs(saved_ns - ?) > ? AND id <= (SELECT max(id) FROM seen) - ?",
+                (now_ns, KEEP_SEEN_NS, KEEP_SEEN_SAVES),
+            )
+            self._db.execute("INSERT INTO seen (saved_ns, digests) VALUES (?, ?)", (now_ns, seen))
 
     def _trim(self, now_ns: int) -> None:
         oldest_ns = now_ns - round(self._limits.keep_days * 86_400 * NS_PER_S)
@@ -399,29 +301,6 @@ class _Transaction:
     def _roll_back(self) -> None:
         if self._db.in_transaction:  # a full disk ends it by itself
             self._db.execute("ROLLBACK")
-
-
-def waveform_of(db: sqlite3.Connection, alert_id: str) -> tuple[int, Waveform] | None:
-    """The latest signals that an open state file keeps of an alert, and the number of the change they belong to."""
-    row = db.execute(
-        "SELECT seq, t0_ns, rate_hz, signals FROM waveforms WHERE alert_id = ? ORDER BY seq DESC LIMIT 1", (alert_id,)
-    ).fetchone()
-    if row is None:
-        return None
-    return row[0], Waveform(row[1], row[2], np.frombuffer(row[3], dtype="<f4").reshape(-1, 6))
-
-
-def _columns(db: sqlite3.Connection) -> set[tuple[str, str]]:
-    """(table, column) of all that is there."""
-    return set(
-        db.execute("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'")
-    )
-
-
-def _columns_wanted() -> set[tuple[str, str]]:
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(_SCHEMA + _ADDED)
-        return _columns(db)
 
 
 def _row(device_id: str, state: DeviceState, alert: Alert | None, model_id: str, now_ns: int) -> tuple[object, ...]:

@@ -15,7 +15,8 @@ from stream_occ.cli import run
 from stream_occ.messages import alert_message, event_message, waveform_message
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import NS_PER_S, Alert
-from stream_occ.store import Store, Told
+from stream_occ.store import Store
+from stream_occ.told_rows import Told
 from stream_occ.waveform import Waveform
 
 T_NS = 1_700_000_000 * NS_PER_S

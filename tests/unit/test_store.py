@@ -19,7 +19,10 @@ from stream_occ.errors import DataError, ServiceError
 from stream_occ.pipeline import DeviceState
 from stream_occ.samples import Alert, Decision
 from stream_occ.saved import SavedDevice
-from stream_occ.store import APPLICATION_ID, SCHEMA_VERSION, Store, StoreLimits, Told
+from stream_occ.store import Store, StoreLimits
+from stream_occ.store_file import APPLICATION_ID
+from stream_occ.store_schema import SCHEMA_VERSION
+from stream_occ.told_rows import Told
 from stream_occ.waveform import Waveform
 
 DAY_NS = 86_400 * 10**9
