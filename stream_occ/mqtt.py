@@ -22,7 +22,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -34,6 +34,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from stream_occ.errors import ServiceError
 from stream_occ.inbox import Outcome, Received, Token
 from stream_occ.mqtt_options import Birth, MqttOptions, Subscription, confirm_at_once, guarded, named, set_access
+from stream_occ.mqtt_outgoing import Outgoing
 
 __all__ = ["Birth", "MqttLink", "MqttOptions", "Subscription"]
 
@@ -51,12 +52,6 @@ MAX_READS = 100  # packets read in one round, before writing has its turn
 MAX_ACKS = 20  # of one round: a save lets go of thousands, and what comes meanwhile must not wait for them
 
 
-class _Pending(NamedTuple):
-    topic: str
-    qos: int
-    on_done: Callable[[Outcome], None] | None
-
-
 class MqttLink:
     """A connection that keeps itself up; `on_message` is called in the network thread and must be quick."""
 
@@ -69,24 +64,21 @@ class MqttLink:
         birth: Birth | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> None:
-        self.dropped: Counter[str] = Counter()
         self.n_connects = 0
         self.refusals: Counter[str] = Counter()  # of our connections, by the broker's reason
         self.trouble: str | None = None  # why we are not connected, or not subscribed
         self._is_refused = False  # by the broker, in this connection
         self.is_subscribed = False  # this connection has all its subscriptions
-        self.n_unheard = 0  # events and alerts that the broker had no subscriber for
         self.fatal: ServiceError | None = None
         self._options = options
         self._deliver = on_message
         self._subscriptions = tuple(subscriptions)
         self._birth = birth
         self._on_ready = on_ready
-        self._pending: dict[int, _Pending] = {}  # by mid: handed over, not yet out or acknowledged
-        self._early: dict[int, Outcome] = {}  # by mid: on_publish came before publish() returned
+        self._outgoing = Outgoing()
+        self.dropped = self._outgoing.dropped
         self._acks: deque[Token] = deque()
         self._n_received = 0
-        self._lock = threading.Lock()
         self._accepted = threading.Event()
         self._stopping = threading.Event()
         self._last_read_s = time.monotonic()
@@ -124,12 +116,12 @@ class MqttLink:
     @property
     def has_room(self) -> bool:
         """True while `publish` can take a message of QoS 1."""
-        return len(self._pending) < self._options.outgoing_messages
+        return len(self._outgoing) < self._options.outgoing_messages
 
     @property
     def n_pending(self) -> int:
         """Messages handed over that are neither sent (QoS 0) nor acknowledged."""
-        return len(self._pending)
+        return len(self._outgoing)
 
     def publish(
         self,
@@ -142,21 +134,16 @@ class MqttLink:
     ) -> bool:
         """Hands a message over; QoS 0 is dropped while there is no broker, QoS 1 waits; drops are counted by reason."""
         if not self.has_room:
-            return self._drop("outgoing_queue_full", topic)
+            return self._outgoing.drop("outgoing_queue_full", topic)
         if qos == 0 and not self.is_connected:
-            return self._drop("offline", topic)
+            return self._outgoing.drop("offline", topic)
         info = self._client.publish(topic, payload, qos=qos, retain=is_retained)
         if info.rc == MQTTErrorCode.MQTT_ERR_NO_CONN and qos == 0:
-            return self._drop("offline", topic)
+            return self._outgoing.drop("offline", topic)
         if info.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
-            return self._drop("outgoing_queue_full", topic)
+            return self._outgoing.drop("outgoing_queue_full", topic)
         # The client calls on_publish with a lock of its own held, so ours must not be held around its publish().
-        with self._lock:
-            outcome = self._early.pop(info.mid, None)
-            if outcome is None:
-                self._pending[info.mid] = _Pending(topic, qos, on_done)
-        if outcome is not None and on_done is not None:
-            on_done(outcome)
+        self._outgoing.add(info.mid, topic, qos, on_done)
         self._wake()
         return True
 
@@ -168,9 +155,9 @@ class MqttLink:
     def flush(self, timeout_s: float) -> bool:
         """Waits until nothing is pending; False where time ran out or the broker is away."""
         deadline = time.monotonic() + timeout_s
-        while self._pending and self.is_connected and time.monotonic() < deadline:
+        while self._outgoing and self.is_connected and time.monotonic() < deadline:
             time.sleep(0.005)
-        return not self._pending
+        return not self._outgoing
 
     def stop(self, timeout_s: float = 2.0) -> None:
         """Publishes `offline`, waits for what is pending, disconnects in order and ends the thread."""
@@ -299,9 +286,7 @@ class MqttLink:
             self.refusals[str(reason)] += 1
             log.warning("broker %s:%d refused us: %s", self._options.host, self._options.port, reason)
             return
-        with self._lock:  # QoS 0 messages of the earlier connection are gone
-            for mid in [mid for mid, entry in self._pending.items() if entry.qos == 0]:
-                del self._pending[mid]
+        self._outgoing.forget_unsent()
         self.n_connects += 1
         self.is_subscribed, self.trouble = False, None
         self._accepted.set()
@@ -378,29 +363,7 @@ class MqttLink:
 
     def _on_publish(self, _: Any, __: Any, mid: int, reason: ReasonCode, ___: Any) -> None:
         is_unheard = reason.value == NO_MATCHING_SUBSCRIBERS
-        outcome: Outcome = "refused" if reason.is_failure else "unheard" if is_unheard else "taken"
-        with self._lock:
-            entry = self._pending.pop(mid, None)
-            if entry is None:
-                self._early[mid] = outcome
-        topic = "" if entry is None else entry.topic
-        if entry is not None and entry.on_done is not None:
-            entry.on_done(outcome)
-        if reason.is_failure:
-            self._drop("refused_by_broker", topic)
-        elif is_unheard and topic.endswith("/event"):  # the retained alert waits for whoever comes
-            self.n_unheard += 1
-            if self.n_unheard & (self.n_unheard - 1) == 0:
-                log.warning("nobody is subscribed to %s (%d events unheard so far)", topic, self.n_unheard)
-
-    # ---- small things
-
-    def _drop(self, reason: str, topic: str) -> bool:
-        self.dropped[reason] += 1
-        n = self.dropped[reason]
-        if n & (n - 1) == 0:  # 1, 2, 4, 8, ...: seen at once, and no flood
-            log.warning("message to %s dropped: %s (%d so far)", topic, reason, n, extra={"reason": reason})
-        return False
+        self._outgoing.ended(mid, "refused" if reason.is_failure else "unheard" if is_unheard else "taken")
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # enough wake-ups are waiting already

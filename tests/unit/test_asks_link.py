@@ -50,7 +50,7 @@ def test_ask_05_a_message_without_room_is_counted_and_warned_of(caplog: pytest.L
     assert dict(link.dropped) == {"outgoing_queue_full": 3}
     dropped = [record for record in caplog.records if "outgoing_queue_full" in record.getMessage()]
     assert [record.levelno for record in dropped] == [logging.WARNING] * 2  # the first and the second
-    link._pending.clear()
+    link._outgoing._pending.clear()
     link.stop()
 
 

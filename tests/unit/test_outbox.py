@@ -159,7 +159,7 @@ def test_puback_that_is_a_failure_takes_nothing(reason: str) -> None:
     link = MqttLink(MqttOptions("127.0.0.1", 1, "c"))
     outcomes: list[str] = []
     assert link.publish("stream_occ/w1/event", b"{}", qos=1, is_retained=False, on_done=outcomes.append)
-    mid = next(iter(link._pending))
+    mid = next(iter(link._outgoing._pending))
     link._on_publish(None, None, mid, ReasonCode(PacketTypes.PUBACK, reason), None)
     assert outcomes == ["refused"]
     assert dict(link.dropped) == {"refused_by_broker": 1}
