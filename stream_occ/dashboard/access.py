@@ -112,7 +112,10 @@ def read_people(path: Path) -> dict[str, tuple[Person, str]]:
     """People by name, each with the hash; raises ConfigError, with the line, for what is none."""
     try:
         with open_regular(path) as file:
-            text = file.read(MAX_FILE_BYTES).decode()
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ConfigError(str(path), f"have at most {MAX_FILE_BYTES} bytes", "more", "Check the path")
+        text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), "be a readable text file", type(error).__name__, "Check the path") from error
     found: dict[str, tuple[Person, str]] = {}

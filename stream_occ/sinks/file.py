@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import errno
 import fcntl
+import glob
 import io
 import os
 import stat
@@ -85,13 +86,13 @@ class Sink:
         is_past = how == "day" and int(found.st_mtime // DAY_S) < int(now_s // DAY_S)
         if found.st_size == 0 or not (is_over or is_past) or not stat.S_ISREG(found.st_mode):
             return
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
+        stamp, name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s)), glob.escape(path.name)
         with _opened(path):  # none writes meanwhile
             if path.stat().st_ino != found.st_ino:  # another process was faster
                 return
-            numbers = [int(file.name.rpartition("-")[2]) for file in path.parent.glob(f"{path.name}.{stamp}-[0-9]*")]
+            numbers = [int(file.name.rpartition("-")[2]) for file in path.parent.glob(f"{name}.{stamp}-[0-9]*")]
             path.rename(path.with_name(f"{path.name}.{stamp}-{max(numbers, default=-1) + 1:03d}"))
-        for old in sorted(path.parent.glob(f"{path.name}.[0-9]*Z-[0-9]*"))[: -self._settings.keep_files]:
+        for old in sorted(path.parent.glob(f"{name}.[0-9]*Z-[0-9]*"))[: -self._settings.keep_files]:
             old.unlink()
         _sync_folder(path.parent)
 

@@ -145,6 +145,7 @@ def _split(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
         is_known = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        (url.hostname or "").encode("idna")  # no name has an empty part, or one of more than 63 letters
     except ValueError:
         raise problem from None
     if not is_known or not text.isascii() or not text.isprintable() or " " in text:

@@ -73,6 +73,13 @@ def test_nobody_is_an_error(tmp_path: Path) -> None:
         read_people(tmp_path / "missing")
 
 
+def test_file_of_people_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """Whoever stood in the part that is not read would be locked out in silence."""
+    (tmp_path / "people").write_text(f"anna:act:{ANNA}\n" + "# ä\n" * 250_000)
+    with pytest.raises(ConfigError, match="must have at most 1048576 bytes"):
+        read_people(tmp_path / "people")
+
+
 def access(*, proxy: Proxy | None = None) -> Access:
     return Access({"anna": (Person("anna", "act"), ANNA), "bob": (Person("bob", "view"), ANNA)}, proxy)
 

@@ -95,16 +95,17 @@ def test_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == whole
 
 
-def test_full_file_gets_the_time_in_its_name_and_the_oldest_goes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["alerts.jsonl", "alerts[1].jsonl"])
+def test_full_file_gets_the_time_in_its_name_and_the_oldest_goes(tmp_path: Path, name: str) -> None:
     """Two full ones are kept beside the one that is written; those of one second have numbers."""
-    path, n = tmp_path / "alerts.jsonl", 60
+    path, n = tmp_path / name, 60
     sink = a_sink(path, max_bytes=10_000, keep_files=2)
     for seq in range(n):
         sink.send(a_notice(seq, reasons=("still",) * 60))
     files = sorted(tmp_path.iterdir())
-    assert files[0].name == "alerts.jsonl"
+    assert files[0].name == name
     assert len(files) == 3
-    assert all(file.name.startswith("alerts.jsonl.20260301T120009Z") for file in files[1:])
+    assert all(file.name.startswith(f"{name}.20260301T120009Z") for file in files[1:])
     assert all(file.stat().st_size <= 10_000 for file in files)
     seqs = [json.loads(line)["seq"] for file in [*files[1:], files[0]] for line in file.read_text().splitlines()]
     assert seqs == list(range(n - len(seqs), n))

@@ -91,6 +91,7 @@ def test_variable_of_a_sink_is_of_its_keys_type(tmp_path: Path) -> None:
         ),
         ("    urll: https://a/\n", "ward.yaml:6: sinks.ward.urll: must be a known key"),
         ("    url: ftp://tulip/\n", "ward.yaml:6: sinks.ward.url: must be an address such as https"),
+        ("    url: https://a..b/\n", "ward.yaml:6: sinks.ward.url: must be an address such as https"),
         ("    url: https://a/\n    key: tulip\n", "ward.yaml:7: sinks.ward.key: must be at least 16 characters long"),
         ("    url: https://a/\n    url_file: u\n", "sinks.ward.url: must have url or url_file, not both; got both."),
         ("    url_file: nowhere\n", "ward.yaml:6: sinks.ward.url_file: must be a readable text file"),
