@@ -267,7 +267,12 @@ def tables() -> dict[str, list[Variant]]:
             for k in (3, 1, 5, 10, 20, 50)
         ],
         "weights": [
-            Variant(f"{k}, {weight or 'fitted'}", partial(_neighbours, k), form=Form(_evidence, weight), fits=fits)
+            Variant(
+                f"{k}, {f'{weight:g}' if weight else 'fitted'}",
+                partial(_neighbours, k),
+                form=Form(_evidence, weight),
+                fits=fits,
+            )
             for k, fits in ((3, base.fits), (5, {}), (1, {}))
             for weight in (None, 1.0, 1.5, 2.0, 3.0)
         ],
