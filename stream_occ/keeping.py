@@ -176,28 +176,53 @@ class Keeper:
         piece = set(devices) if is_last else self._piece(devices, now_s, is_whole=is_whole)
         names = {name for name in self._changed & devices.keys() | piece if self._differs(name, devices[name])}
         left = self._touched.keys() & devices.keys() - names - piece
-        told = {name: number for name, number in self._numbers.items() if name not in left}
         states = {name: devices[name] for name in sorted(names)}
         try:
-            noted = self._unsaved, self._forgotten, self._settled, self._receipts
-            if not (names or told or self._n_failed or any(noted)):
-                self._store.look()  # as those below do by themselves
-                self._leave(left)
-                return True
-            self._store.forget(self._forgotten - devices.keys())
-            self._store.save(
-                states,
-                self._unsaved,
-                model_id=self._model_id,
-                now_ns=now_ns,
-                settled=self._settled,
-                seen=b"" if seen is None else seen.unsaved(left),
-                numbers=told,
-                receipts=self._receipts,
-            )
+            is_written = self._write(states, devices, left, seen, now_ns)
         except Exception as error:  # whatever it is: what was told just now must still go out
             self._failed(error, now_s)
             return False
+        if is_written:
+            self._written(states, left, seen, now_s)
+        self._leave(left)
+        return True
+
+    def close(self) -> None:
+        """Lets another process have the file."""
+        if self._store is not None:
+            self._store.close()
+
+    def _write(
+        self,
+        states: Mapping[str, Standing],
+        known: Mapping[str, Standing],
+        left: Set[str],
+        seen: Seen | None,
+        now_ns: int,
+    ) -> bool:
+        """Writes states and what is noted; False where there is nothing to write, and the store is well."""
+        assert self._store is not None
+        numbers = {name: number for name, number in self._numbers.items() if name not in left}
+        noted = self._unsaved, self._forgotten, self._settled, self._receipts
+        if not (states or numbers or self._n_failed or any(noted)):
+            self._store.look()  # as those below do by themselves
+            return False
+        self._store.forget(self._forgotten - known.keys())
+        self._store.save(
+            states,
+            self._unsaved,
+            model_id=self._model_id,
+            now_ns=now_ns,
+            settled=self._settled,
+            seen=b"" if seen is None else seen.unsaved(left),
+            numbers=numbers,
+            receipts=self._receipts,
+        )
+        return True
+
+    def _written(self, states: Mapping[str, Standing], left: Set[str], seen: Seen | None, now_s: float) -> None:
+        """What was noted is on the disk."""
+        assert self._store is not None
         if self._n_failed:
             log.warning("state is kept again in %s", self._store.path)
         self._n_failed = 0
@@ -207,15 +232,8 @@ class Keeper:
         self._settled.clear()
         self._receipts.clear()
         self._changed.clear()
-        self._leave(left)
         self._forgotten.clear()
         self._saved.update({name: (ref(standing[0]), now_s) for name, standing in states.items()})
-        return True
-
-    def close(self) -> None:
-        """Lets another process have the file."""
-        if self._store is not None:
-            self._store.close()
 
     def _leave(self, names: Set[str]) -> None:
         """These devices wait, and no others."""
