@@ -8,10 +8,8 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from stream_occ.alert_sinks import AlertSinks
 from stream_occ.alert_types import Command
@@ -19,7 +17,6 @@ from stream_occ.commands import CommandDesk
 from stream_occ.config import Config
 from stream_occ.deliveries import NUMBERED_SAVE_S, Deliveries
 from stream_occ.drifting import DriftDesk
-from stream_occ.events import EventPolicy
 from stream_occ.home_assistant import HomeAssistant
 from stream_occ.inbox import MAX_UNACKNOWLEDGED, Inbox, Link, Received
 from stream_occ.intake import Intake
@@ -27,43 +24,21 @@ from stream_occ.joining import JoinState
 from stream_occ.keeping import Keeper
 from stream_occ.messages import CountersMessage, instant
 from stream_occ.outbox import Outbox
-from stream_occ.pipeline import DeviceState, Pipeline, PipelineState
+from stream_occ.pace import Clock, SetClock, SliceBound
+from stream_occ.pipeline import DeviceState, PipelineState
 from stream_occ.reporting import Reporter, log_alert
-from stream_occ.resampling import StreamSettings
 from stream_occ.samples import NS_PER_S, OPEN_ALERT_STATES, Alert, Decision, SampleBlock, joined
 from stream_occ.scoring import Model
 from stream_occ.seen import Seen
 from stream_occ.shield import Shield
 from stream_occ.told_rows import Told
-from stream_occ.waveform import Signals
-from stream_occ.wiring import topics_of
+from stream_occ.wiring import pipeline_of, signals_of, topics_of
 
 log = logging.getLogger("stream_occ.service")
 
 TICK_S = 0.25  # so often what changes by the clock alone is looked at
 FORGET_INTERVAL_S = 60.0
-# Messages of one slice: sparse samples become 25 times as many on the grid, and a slice of a whole queue of them takes
-# minutes and gigabytes. More waits for the next slice, which then begins at once.
-SLICE_BYTES = 1024 * 1024
-FIRST_SLICE_BYTES = SLICE_BYTES // 16
-SLICE_S = 0.5  # less is taken where deciding took longer: an end, a command or a fall must not wait
-LEAST_SLICE_BYTES = 4096  # a flood of samples and acts in turn is a step for each: milliseconds for some tens of bytes
-CLOCK_SET_NS = 1 * NS_PER_S  # less is a clock that is corrected as it goes
 LAST_SLICES_S = 0.5  # at the end: what waits longer comes again to the next start, as far as brokers keep it
-
-
-def _sleepless_ns() -> int:
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Wall clock for stamps (UTC, ns), monotonic clock for intervals (s), and one that nobody sets and that goes on
-    while the machine sleeps (ns): it tells a wall clock that was set from time that passed."""
-
-    wall_ns: Callable[[], int] = time.time_ns
-    monotonic_s: Callable[[], float] = time.monotonic
-    sleepless_ns: Callable[[], int] = _sleepless_ns
 
 
 class Service:
@@ -92,9 +67,7 @@ class Service:
         self._reporter = Reporter(link, config, self.topics, model)
         if model.blindness:
             log.warning("model %s %s; every device has the fault blind_model", model.model_id, model.blindness)
-        policy = EventPolicy(**config.events.model_dump())
-        settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
-        self._pipeline = Pipeline(model, settings, policy)
+        self._pipeline = pipeline_of(config, model)
         self._drift = DriftDesk(config)
         self.home_assistant = HomeAssistant(link, config, self.topics)
         self._keeper = keeper or Keeper(None, model_id=model.model_id)
@@ -113,13 +86,11 @@ class Service:
             self.topics, self.intake, max_age_s=config.limits.max_command_age_s, key=key, seen=seen
         )
         self._outbox_full = (0, -math.inf)  # how many changes were dropped, and when it was last seen
-        has_waveforms = config.output.publish_waveform or (config.state.enabled and config.state.keep_waveforms > 0)
-        signals = Signals(model.window_s, model.rate_hz, reorder_s=config.stream.reorder_s)
-        self._signals = signals if has_waveforms else None
+        self._signals = signals_of(config, model)
         self._state = self._restored()
         self._interval_s = config.output.state_interval_s
         self._fault_hold_s = config.output.fault_hold_s
-        self._ahead_ns = self._clock.wall_ns() - self._clock.sleepless_ns()  # of the clock that nobody sets
+        self._set_clock = SetClock(self._clock)
         self._started = instant(self._clock.wall_ns())
         self._counters_due_s = 0.0
         self._tick_due_s = 0.0
@@ -127,7 +98,7 @@ class Service:
         self._is_renewal_wanted = threading.Event()
         self._acted: set[str] = set()
         self._held: dict[str, JoinState] = {}
-        self._slice_bytes = FIRST_SLICE_BYTES
+        self._bound = SliceBound()
         self._n_bytes = 0  # of this slice
 
     def renew(self) -> None:
@@ -137,7 +108,7 @@ class Service:
     @property
     def is_behind(self) -> bool:
         """True while more waits than one slice takes."""
-        return self._inbox.n_bytes > self._slice_bytes
+        return self._inbox.n_bytes > self._bound.n_bytes
 
     def wait(self, timeout_s: float) -> None:
         """Returns when there is something to take, after timeout_s at the latest."""
@@ -146,7 +117,9 @@ class Service:
     def run_slice(self) -> None:
         """Takes what waits, up to a bound, steps all devices as one batch, keeps and publishes what changed."""
         now_ns, now_s = self._clock.wall_ns(), self._clock.monotonic_s()
-        self._look_at_clock(now_ns)
+        if (by_ns := self._set_clock.by_ns(now_ns)) != 0:
+            log.warning("the wall clock was set by %+.1f s", by_ns / NS_PER_S)
+            self._state = self._state.clock_set(by_ns)
         decisions: list[Decision] = []
         told: list[Alert] = []
         self._outbox.take_outcomes(now_s)
@@ -160,8 +133,7 @@ class Service:
             for alert in alerts:  # before another device, later in this slice, may get the place
                 self.intake.devices[alert.device_id].told_s = now_s
         if self._n_bytes:
-            wanted = self._n_bytes * SLICE_S / max(self._clock.monotonic_s() - now_s, 1e-6)
-            self._slice_bytes = round(min(max(wanted, LEAST_SLICE_BYTES), 2 * self._slice_bytes, SLICE_BYTES))
+            self._bound.took(self._n_bytes, self._clock.monotonic_s() - now_s)
         self.n_windows += len(decisions)
         self._note(told, now_ns, now_s)
         self._keep(now_ns, now_s)
@@ -221,21 +193,13 @@ class Service:
             connects_refused=dict(sorted(dict(self.connects_refused).items())),
         )
 
-    def _look_at_clock(self, now_ns: int) -> None:
-        """A wall clock that was set is no time that passed."""
-        ahead_ns = now_ns - self._clock.sleepless_ns()
-        by_ns, self._ahead_ns = ahead_ns - self._ahead_ns, ahead_ns
-        if abs(by_ns) >= CLOCK_SET_NS:
-            log.warning("the wall clock was set by %+.1f s", by_ns / NS_PER_S)
-            self._state = self._state.clock_set(by_ns)
-
     def _work(self, now_ns: int, now_s: float) -> Iterator[Sequence[SampleBlock] | tuple[str, Command]]:
         """What waits, in order: samples up to a command, the command, and so on; samples, if only none, come last.
 
         An act is meant for what was known when it was sent: later samples must not come before it.
         """
         blocks: list[SampleBlock] = []
-        messages = self._inbox.drain(self._slice_bytes)
+        messages = self._inbox.drain(self._bound.n_bytes)
         self._n_bytes = sum(message.n_held for message in messages)
         for message in self._deliveries.fresh(messages, now_s):
             taken = None

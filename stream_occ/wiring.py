@@ -1,4 +1,4 @@
-"""From a configuration to a link: options, a client id that stays from start to start; what fits the model."""
+"""From a configuration to a link and a pipeline: options, a client id that stays from start to start; what fits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from typing import IO
 
 from stream_occ.config import Config
 from stream_occ.errors import ServiceError
+from stream_occ.events import EventPolicy
 from stream_occ.mqtt import MqttOptions
+from stream_occ.pipeline import Pipeline
 from stream_occ.reach import Reach
+from stream_occ.resampling import StreamSettings
 from stream_occ.scoring import Model
 from stream_occ.topics import Topics
+from stream_occ.waveform import Signals
 
 log = logging.getLogger("stream_occ.wiring")
 
@@ -27,6 +31,20 @@ MAX_ID_CHARACTERS = 1024  # far more than an id and its line end: whatever else 
 def topics_of(config: Config) -> Topics:
     """The topics of this process."""
     return Topics(config.mqtt.prefix, config.instance, config.discovery_prefix)
+
+
+def pipeline_of(config: Config, model: Model) -> Pipeline:
+    """The core, with the model, as the configuration wants streams judged and alerts raised."""
+    settings = StreamSettings(gap_s=config.stream.gap_s, reorder_s=config.stream.reorder_s)
+    return Pipeline(model, settings, EventPolicy(**config.events.model_dump()))
+
+
+def signals_of(config: Config, model: Model) -> Signals | None:
+    """What holds the last samples, for the signals behind an alert; None where nobody wants them."""
+    is_kept = config.state.enabled and config.state.keep_waveforms > 0
+    if not (is_kept or config.output.publish_waveform):
+        return None
+    return Signals(model.window_s, model.rate_hz, reorder_s=config.stream.reorder_s)
 
 
 def link_options(config: Config, client_id: str) -> MqttOptions:

@@ -11,8 +11,9 @@ from stream_occ.artifacts import load_model
 from stream_occ.config import Config
 from stream_occ.inbox import Inbox
 from stream_occ.mqtt import MqttLink, MqttOptions, Subscription
+from stream_occ.pace import Clock
 from stream_occ.samples import NS_PER_S, SampleBlock
-from stream_occ.service import Clock, Service
+from stream_occ.service import Service
 from tests.integration.broker import Broker
 from tests.integration.detector import Watcher, wait_until
 from tests.integration.test_event_commands import lying

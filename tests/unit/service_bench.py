@@ -13,9 +13,10 @@ from stream_occ.codecs import load_codec
 from stream_occ.config import Config
 from stream_occ.inbox import Inbox, Outcome, Received, Token
 from stream_occ.keeping import Keeper
+from stream_occ.pace import Clock
 from stream_occ.samples import NS_PER_S, SampleBlock
 from stream_occ.scoring import Model
-from stream_occ.service import Clock, Service
+from stream_occ.service import Service
 from tests.unit.toy_model import toy_model
 
 AT_ONCE = {"k": 2, "n": 3, "check": False, "countdown_s": 0.0}

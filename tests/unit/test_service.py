@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from stream_occ.inbox import Inbox, Received
+from stream_occ.pace import SLICE_BYTES
 from stream_occ.reporting import Reporter
 from stream_occ.samples import NS_PER_S, SampleBlock
-from stream_occ.service import SLICE_BYTES
 from tests.unit.service_bench import JSON, T0_NS, Bench
 from tests.unit.toy_model import toy_model
 
@@ -54,7 +54,7 @@ def test_messages_of_a_slice_are_scored_as_one_batch() -> None:
 def test_a_backlog_is_worked_off_in_slices_of_bounded_size() -> None:
     """One slice of a full queue took more memory and time than there is (the watchdog ended the service after 60 s)."""
     bench = Bench()
-    bench.service._slice_bytes = SLICE_BYTES  # as it is when some smaller ones took no time
+    bench.service._bound.n_bytes = SLICE_BYTES  # as it is when some smaller ones took no time
     payload = b" " * 400_000 + b"{}"
     for _ in range(6):
         assert bench.deliver("wearables/w1/imu", payload)
