@@ -47,6 +47,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for uri, text in made.items():
         files.append(File.generated(config, uri, content=text))
     texts = {file.src_uri: file.content_string for file in files.documentation_pages()}
+    lost = [path for uri, text in texts.items() for path in linked(uri, text) if not (REPO / path).exists()]
+    if lost:
+        raise PluginError(f"{lost[0]}: must be there, since a page links to it: pages are read in the repository too")
     for path in sorted({path for uri, text in texts.items() for path in linked(uri, text) if not in_site(path)}):
         page = File.generated(config, shown_as(path), content=shown(path), inclusion=InclusionLevel.NOT_IN_NAV)
         files.append(page)
@@ -112,8 +115,6 @@ def shown_as(path: str) -> str:
 def shown(path: str) -> str:
     """A file as a block of code; a folder as all of its files."""
     place = REPO / path
-    if not place.exists():
-        raise PluginError(f"{path}: must be there, since a page links to it")
     parts = sorted(p for p in place.rglob("*") if p.is_file()) if place.is_dir() else [place]
     text = [f"# {path}"]
     for part in parts:
