@@ -136,7 +136,7 @@ def test_shipped_automations_call_and_acknowledge_the_alert_they_name(
 ) -> None:
     """configs/home-assistant.yaml, its templates run on a real event: its answer is a command that is obeyed."""
     package = yaml.safe_load((REPO / "configs" / "home-assistant.yaml").read_text())
-    call, answer, problem = package["automation"]
+    call, answer, _ = package["automation"]
     assert call["triggers"][0]["topic"] == "stream_occ/+/event"
     with watching(broker) as watcher, Detector(tmp_path, broker.port, model_file, home_assistant=ON, events=ALERTS):
         alert = fall(watcher)
@@ -156,8 +156,47 @@ def test_shipped_automations_call_and_acknowledge_the_alert_they_name(
         watcher.send(render(publish["topic"], trigger=trigger), render(publish["payload"], trigger=trigger).encode())
         wait_until(lambda: watcher.json("stream_occ/w1/alert").get("state") == "acknowledged", "the acknowledgement")
         assert watcher.json("stream_occ/w1/alert")["by"] == "telephone"
-    entity_id = problem["triggers"][0]["entity_id"]
-    assert entity_id == "binary_sensor.w1_problem"
+
+
+def test_shipped_automation_says_what_is_wrong_or_that_nobody_is_watching(
+    broker: Broker, model_file: Path, tmp_path: Path
+) -> None:
+    """The third of configs/home-assistant.yaml: a device that falls silent and a service that is gone set it off."""
+    package = yaml.safe_load((REPO / "configs" / "home-assistant.yaml").read_text())
+    [trigger] = package["automation"][2]["triggers"]
+    [action] = package["automation"][2]["actions"]
+    entity_id = trigger["entity_id"]
+    with watching(broker) as watcher:
+
+        def message() -> str:
+            """What the telephone shows, as Home Assistant would fill it in: unavailable entities have no attributes."""
+            problem = entity(watcher, "problem")
+            assert problem is not None
+            attributes = {} if problem.state == "unavailable" else problem.attributes
+            known = {"state_attr": lambda of, key: attributes.get(key) if of == entity_id else None}
+            variables = {"trigger": {**trigger, "to_state": {"name": "w1 Problem", "state": problem.state}}, **known}
+            assert render(action["data"]["title"], **variables) == "w1 Problem"
+            return render(action["data"]["message"], **variables)
+
+        detector = Detector(tmp_path, broker.port, model_file, home_assistant=ON, output={"offline_after_s": 1.0})
+        with detector:
+            walk(watcher)
+            wait_until(lambda: shows(watcher, "problem", "off"), "a wearer that is watched")
+            problem = entity(watcher, "problem")
+            assert problem is not None
+            device = json.loads(watcher.last[W1])["device"]["name"]
+            name = f"{device}_{problem.config['name']}".lower()  # as Home Assistant makes it of the two
+            assert entity_id == f"{problem.config['platform']}.{name}"
+            assert problem.state not in trigger["to"]
+            wait_until(lambda: shows(watcher, "problem", "on"), "a device that is silent")
+            assert entity(watcher, "problem").state in trigger["to"]  # type: ignore[union-attr]
+            assert "no_data" in message().split(", ")
+            assert detector.stop() == 0
+        wait_until(lambda: shows(watcher, "problem", "unavailable"), "a service that is gone")
+        assert "unavailable" in trigger["to"]
+        assert message() == "the service is not there"
+    hours, minutes, seconds = (int(part) for part in trigger["for"].split(":"))
+    assert 3600 * hours + 60 * minutes + seconds == 600
 
 
 def test_the_documented_command_takes_away_what_a_switched_off_service_left(broker: Broker, tmp_path: Path) -> None:

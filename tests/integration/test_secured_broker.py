@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto not found on PATH"),
 ]
 
-USERS = ("detector", "homeassistant", "ward", "family", "w1", "w2")
+USERS = ("detector", "homeassistant", "ward", "nodered", "family", "w1", "w2")
 NOT_AUTHORIZED = "Not authorized"
 KEY = "a key for the commands of tests"
 PLAIN = ("listener 1883", "allow_anonymous true")
@@ -189,11 +189,13 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
         assert "refused_by_broker" not in json.dumps(summary)
         assert set(people["w1"].heard) <= {"stream_occ/w1/received_up_to"}
         assert {topic.split("/")[1] for topic in people["family"].heard} == {"w1"}
+        assert {topic.split("/")[2] for topic in people["nodered"].heard} == {"alert", "event"}
         assert not any("/set/" in topic for topic in people["ward"].heard)
         with User(etc, port, "detector", with_certificate=with_certificates) as service:
             refused = {
                 "w1": ("wearables/w2/imu", "stream_occ/w1/set/ack", "stream_occ/w1/alert", "stream_occ/w1/state"),
                 "ward": ("stream_occ/w1/alert", "stream_occ/w1/set/other", "wearables/w1/imu", "stream_occ/status"),
+                "nodered": ("stream_occ/w1/alert", "stream_occ/w1/set/mute", "wearables/w1/imu", "stream_occ/status"),
                 "family": ("stream_occ/w1/set/ack", "stream_occ/w1/set/received", "wearables/w1/imu", "anything"),
                 "homeassistant": ("stream_occ/w1/state", "stream_occ/w1/set/received", "homeassistant/device/a/config"),
                 "detector": (
@@ -209,6 +211,7 @@ def test_service_does_all_it_needs_over_tls_and_nobody_does_more_than_is_his(
                 assert [topic for topic in topics if who.may(topic)] == [], name
             assert all(people["ward"].may(f"stream_occ/w1/set/{kind}") for kind in ("cancel", "mute", "received"))
             assert all(people["homeassistant"].may(f"stream_occ/w1/set/{kind}") for kind in ("ack", "cancel", "mute"))
+            assert all(people["nodered"].may(f"stream_occ/w1/set/{kind}") for kind in ("ack", "feedback", "received"))
             assert people["homeassistant"].may("homeassistant/status")
             assert service.may("homeassistant/device/stream_occ_w1/config")
             own = ("availability", "state", "event", "alert", "score", "waveform", "received_up_to")
