@@ -50,6 +50,7 @@ def test_sdist_holds_what_a_developer_needs(built: Path) -> None:
     with tarfile.open(one(built, "*.tar.gz")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"pyproject.toml", "LICENSE", "scripts/test", "configs/edge.yaml", "docs/topics.md", "tests/conftest.py"}
+    wanted |= {"Containerfile", ".containerignore", "service.lock"}
     assert wanted <= names
 
 
@@ -72,6 +73,8 @@ def test_wheel_with_its_demo_extra_runs_the_demo_from_another_folder(built: Path
     result = json.loads((tmp_path / "elsewhere" / "out.json").read_text())
     assert result["falls_simulated"] == 6
     assert result["falls_flagged"] >= 5
+    told = subprocess.run([str(bin_folder / "stream-occ"), "--version"], capture_output=True, text=True, check=True)
+    assert f"stream_occ-{told.stdout.split()[1]}-" in one(built, "*.whl").name
     where = [str(bin_folder / "python"), "-c", "import stream_occ; print(stream_occ.__file__)"]
     found = subprocess.run(where, cwd=tmp_path / "elsewhere", env=env, capture_output=True, text=True, check=True)
     assert Path(found.stdout.strip()).is_relative_to(tmp_path / "venv")
