@@ -177,6 +177,17 @@ def test_a_late_word_of_an_older_alert_leaves_the_buttons_with_the_newer_one() -
     assert json.loads(answers[4][0]["payload"])["alert_id"] == "a2"
 
 
+def test_what_comes_late_opens_no_closed_alert_and_the_retained_alert_is_the_present() -> None:
+    """The highest seq holds; which alert of a wearer is open, the retained topic says."""
+    late = play(
+        event(4, "resolved"), event(2, "pending"), event(5, "resolved"), event(3, "alarm"), asked(command="ack")
+    )
+    assert kinds(late[:4]) == [None, "new", "closed", None]
+    assert late[4][1]["payload"] == "NOT SENT: ack: no such alert"
+    present = play(event(2, "pending"), event(2, "pending", "a2"), alert(3, "alarm"), asked(command="ack"))
+    assert json.loads(present[3][0]["payload"])["alert_id"] == "a1"
+
+
 def test_an_emptied_alert_that_no_event_closed_is_told_once() -> None:
     """As where somebody empties it by hand, or the closing event was lost; nothing is left to acknowledge."""
     answers = play(heard(ALERT, ""), alert(2, "pending"), heard(ALERT, ""), heard(ALERT, ""), asked(command="ack"))
@@ -264,6 +275,8 @@ def test_a_button_never_guesses_whose_alert_is_meant() -> None:
     assert answers[8][1]["payload"] == f"NOT SENT: feedback: {which}"
     assert answers[9][0]["topic"] == Topics().command("w1", "feedback")
     assert answers[10][1]["payload"] == "NOT SENT: ack: no such alert"
+    one_open = play(*two, closed[0], asked(command="feedback"))
+    assert one_open[3][0]["topic"] == Topics().command("w2", "feedback")
     assert answers[11][1] == answers[12][1]
     assert answers[11][1]["payload"] == "NOT SENT: command must be one of ack, cancel, feedback"
 
