@@ -17,7 +17,7 @@ def said(folder: Path, data: Path, *arguments: str) -> tuple[int, list[str]]:
     """Exit code and lines of scripts/test in a made-up environment that it takes for its own."""
     commands = folder / "bin"
     commands.mkdir()
-    for name in ("ruff", "mypy", "lint-imports"):
+    for name in ("ruff", "mypy", "lint-imports", "node-red"):
         (commands / name).write_text("#!/bin/sh\n")
     (commands / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     for path in commands.iterdir():
