@@ -12,7 +12,20 @@ import numpy as np
 from numba import njit, types
 
 from stream_occ.engines._sums import PAIRWISE, short_sum
-from stream_occ.engines._vectors import BOXED, LANES, LEAF, STAGE, add_squares, array, compiled, eight_sums
+from stream_occ.engines._vectors import (
+    BOXED,
+    LANES,
+    LEAF,
+    STAGE,
+    add_squares,
+    array,
+    box_squares,
+    compiled,
+    eight_sums,
+    lowest_bit,
+    not_above,
+    part,
+)
 
 MOST_COLUMNS = PAIRWISE  # numpy sums more than these in another order
 LARGEST = 3e38  # a box distance; infinity marks a block that was visited
@@ -79,14 +92,14 @@ _INTO = (_TREES, array(_f8, 2), array(_f8, 3), types.bool_, array(_f8, 2))  # tr
 # --- parts, which numba puts into the functions below -----------------------------------------------------------------
 
 
-@njit
+@part()
 def _mapped(x, matrix, out):
     """out = x @ matrix (d, multiple of 8), as `projection.project` gives it, to the bit."""
     for first in range(0, len(out), LANES):
         eight_sums(x, matrix, first, out)
 
 
-@njit
+@part()
 def _squared(a, b, n, squares):
     """Squared distance of a[:n] and b[:n] as `neighbors.pair_distances_squared` gives it, to the bit."""
     for j in range(n):
@@ -95,7 +108,7 @@ def _squared(a, b, n, squares):
     return short_sum(squares, 0, n)
 
 
-@njit
+@part()
 def _box_distances(low, high, boxed, out):
     """Squared distances of a place to boxes (B, m)."""
     out[:] = 0.0
@@ -106,28 +119,27 @@ def _box_distances(low, high, boxed, out):
             out[m] += t * t
 
 
-@njit
+@part()
 def _leaf(rows, y, limit, out):
-    """Squared distances of y to 16 rows (e, 16); False where all are seen to be above limit."""
+    """Squared distances of y to 16 rows (e, 16); bits of those not above limit, and 0 where all are seen to be."""
     out[:] = 0.0
+    near = 0
     for start in range(0, len(rows), STAGE):
         add_squares(rows, y, start, min(start + STAGE, len(rows)), out)
-        n_near = 0
-        for m in range(LEAF):
-            n_near += not (out[m] > limit)
-        if n_near == 0:
-            return False
-    return True
+        near = not_above(out, limit)
+        if near == 0:
+            break
+    return near
 
 
-@njit
+@part()
 def _widened(distance, margin, slack, like):
     """The largest squared distance computed, in the type of like, for a row that is not farther than distance."""
     t = (distance + margin) * slack
     return like.dtype.type(t * t * 1.0000003)
 
 
-@njit
+@part()
 def _search(trees, member, at, margin, slack, k, skip, work):
     """Finds candidates for the k nearest rows, nearest blocks first: how many are in work.place."""
     y, boxed, far, near, out = at
@@ -143,13 +155,19 @@ def _search(trees, member, at, margin, slack, k, skip, work):
         if far[s] > limit:
             break
         far[s] = np.inf
-        _box_distances(trees.low[member, s], trees.high[member, s], boxed, near)
+        box_squares(trees.low[member, s], trees.high[member, s], boxed, near)
         start = np.argmin(near) if turn == 0 else 0
-        for step in range(LEAF):
-            leaf = (start + step) % LEAF
-            if near[leaf] > limit or not _leaf(trees.rows[member, s, leaf], y, limit, out):
+        leaves = not_above(near, limit)
+        leaves = (leaves >> start) | (leaves << (LEAF - start) & (1 << LEAF) - 1)
+        while leaves != 0:
+            leaf = (lowest_bit(leaves) + start) % LEAF
+            leaves &= leaves - 1
+            if near[leaf] > limit:
                 continue
-            for m in range(LEAF):
+            rows = _leaf(trees.rows[member, s, leaf], y, limit, out)
+            while rows != 0:
+                m = lowest_bit(rows)
+                rows &= rows - 1
                 row = ids[s, leaf, m]
                 if out[m] > limit or row < 0 or row == skip:
                     continue
@@ -170,7 +188,7 @@ def _search(trees, member, at, margin, slack, k, skip, work):
     return n_kept
 
 
-@njit
+@part()
 def _reached(trees, member, at, margin, slack):
     """Whether y may be within reach of some row; the nearest block is looked at first."""
     y, boxed, far, near, out = at
@@ -181,21 +199,24 @@ def _reached(trees, member, at, margin, slack):
         s = first if turn < 0 else turn
         if turn == first or far[s] > _widened(far_reach[s], margin, slack, y):
             continue
-        _box_distances(trees.low[member, s], trees.high[member, s], boxed, near)
+        box_squares(trees.low[member, s], trees.high[member, s], boxed, near)
         start = np.argmin(near) if turn < 0 else 0
         for step in range(LEAF):
             leaf = (start + step) % LEAF
             limit = _widened(leaf_reach[s, leaf], margin, slack, y)
-            if near[leaf] > limit or not _leaf(trees.rows[member, s, leaf], y, limit, out):
+            if near[leaf] > limit:
                 continue
-            for m in range(LEAF):
+            rows = _leaf(trees.rows[member, s, leaf], y, limit, out)
+            while rows != 0:
+                m = lowest_bit(rows)
+                rows &= rows - 1
                 is_beyond = out[m] > _widened(reach[s, leaf, m], margin, slack, y)
                 if not is_beyond and trees.ids[member, s, leaf, m] >= 0:
                     return True
     return False
 
 
-@njit
+@part()
 def _box_place(y, n, boxed):
     """boxed = the leading dimensions of y, and the norm of the rest."""
     square = 0.0
@@ -207,7 +228,7 @@ def _box_place(y, n, boxed):
         boxed[j] = y[j]
 
 
-@njit
+@part()
 def _put(trees, member, z, error, work):
     """Puts z into its place: (whether float64 is needed, margin, slack); the bound in compiled.py."""
     single, y = work.in_single[0], work.in_double[0]
@@ -223,12 +244,13 @@ def _put(trees, member, z, error, work):
     if not (norm <= DOUBLE * trees.radius[member]):
         _box_place(y, n, work.in_double[1])
         return True, margin + 2.1 * HALF_ULP * trees.radius[member], 1.0 + 1e-12
-    single[:] = y[:n]
+    for j in range(n):
+        single[j] = y[j]
     _box_place(single, n, work.in_single[1])
     return False, margin + 6.2 * HALF_ULP * norm, 1.0 + (3 * n + 48) * HALF_ULP
 
 
-@njit
+@part()
 def _recheck(X, z, matrix, is_plain, n_found, k, work):
     """The k nearest of the candidates, by float64 in fixed order, ties by lower row: work.squared and work.row."""
     squared, row, n = work.squared, work.row, len(work.squares)
@@ -252,7 +274,7 @@ def _recheck(X, z, matrix, is_plain, n_found, k, work):
         squared[last], row[last] = t, candidate
 
 
-@njit
+@part()
 def _nearest(trees, X, maps, is_plain, member, z, put, k, skip, work):
     """The k nearest rows of z, which is put: work.squared and work.row."""
     is_double, margin, slack = put
@@ -263,7 +285,7 @@ def _nearest(trees, X, maps, is_plain, member, z, put, k, skip, work):
     _recheck(X, z, maps[member], is_plain, n_found, k, work)
 
 
-@njit
+@part()
 def _ratio(squared, row, own, floor, k):
     """nn_ratio as the numpy engine gives it, to the bit."""
     distance, reference = 0.0, 0.0

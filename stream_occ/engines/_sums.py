@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_occ.engines._vectors import lane_sum
+from stream_occ.engines._vectors import lane_sum, part
 
 PAIRWISE = 128
 
 
-@njit(error_model="numpy")
+@part()
 def short_sum(x, first, n):
     """Sum of x[first : first + n] for n of at most 128: eight sums side by side, then the rest."""
     even = n - n % 8
