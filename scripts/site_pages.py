@@ -35,8 +35,11 @@ LANGUAGES = {
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Anchors as GitHub makes them: the pages are read there too."""
+    """Anchors as GitHub makes them, since pages are read there too; pages that `nav` does not name come last in it."""
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    new = [path.name for path in sorted((REPO / "docs").glob("*.md")) if f"'{path.name}'" not in str(config.nav)]
+    if config.nav is not None and new:
+        config.nav.append({"More": new})
     return config
 
 
@@ -70,6 +73,13 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     return markdown if page.file.src_uri.startswith(f"{FILES}/") else LINK.sub(led, apart(markdown))
 
 
+def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
+    """The theme's search has a role and no name."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+
+
 def apart(markdown: str) -> str:
     """The same for Python-Markdown, which asks for a blank line before a list and for four spaces within its items."""
     lines: list[str] = []
@@ -78,11 +88,11 @@ def apart(markdown: str) -> str:
         text = line.lstrip()
         indent, is_item = len(line) - len(text), ITEM.match(line) is not None
         if text and not in_fence:
+            ends_block = shift > 0 or previous == previous.lstrip() or previous.lstrip() == "```"
             if is_item or indent < 2:
                 shift = 0
             elif indent < 4 and not previous:
                 shift = 4 - indent
-            ends_block = previous == previous.lstrip() or previous.lstrip() == "```"
             if is_item and previous and ends_block and not ITEM.match(previous):
                 lines.append("")
         in_fence ^= text.startswith("```")

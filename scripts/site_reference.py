@@ -124,7 +124,7 @@ def table(model: Any, said: dict[str, str]) -> str:
         f"| `{key}` | {kind} | {default} | {cell(said.get(key, ''))} |"
         for key, kind, default in rows_of(schema, schema.get("$defs", {}))
     ]
-    return "\n".join(["| key | value | default | |", "|---|---|---|---|", *rows])
+    return "\n".join(["| key | value | default | for |", "|---|---|---|---|", *rows])
 
 
 def rows_of(schema: dict[str, Any], defs: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:

@@ -139,6 +139,21 @@ def address(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_can_be_read_by_everybody(address: str, scheme: str) -> None:
+    """axe-core finds nothing serious: contrast, names, what the keyboard reaches, links told by more than colour."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    with chromium() as browser:
+        page = browser.new_page(color_scheme=scheme)
+        for name in ("index", "evaluation"):
+            page.goto(f"{address}/{name}.html")
+            page.wait_for_timeout(200)  # the theme frames tables when it has loaded
+            found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] == "serious"] == [], name
+        page.close()
+
+
 def test_search_finds_a_page_without_the_internet(address: str) -> None:
     """In a real browser, which is seen to ask nobody but the site itself."""
     with chromium() as browser:
