@@ -26,9 +26,14 @@ SETTINGS = {
 
 
 class NodeRed:
-    """The running program; use as a context manager. user, password: what a person types at the flow's broker."""
+    """The running program; use as a context manager, again for a restart.
 
-    def __init__(self, folder: Path, broker_port: int, *, user: str = "", password: str = "") -> None:
+    user, password: what a person types at the flow's broker; settings: of Node-RED, beside those of all tests.
+    """
+
+    def __init__(
+        self, folder: Path, broker_port: int, *, user: str = "", password: str = "", **settings: object
+    ) -> None:
         program = shutil.which("node-red")
         if program is None:
             pytest.skip("node-red not found on PATH: npm install node-red (docs/node-red.md), or bash scripts/test")
@@ -41,9 +46,9 @@ class NodeRed:
         self._buttons = {node["name"]: node["id"] for node in flow if node["type"] == "inject"}
         (folder / "flows.json").write_text(json.dumps(flow))
         (folder / "flows_cred.json").write_text(json.dumps({at["id"]: {"user": user, "password": password}}))
-        settings = folder / "settings.js"
-        settings.write_text(f"module.exports = {json.dumps({**SETTINGS, 'uiPort': self.port})};\n")
-        self._command = [program, "--userDir", str(folder), "--settings", str(settings)]
+        file = folder / "settings.js"
+        file.write_text(f"module.exports = {json.dumps({**SETTINGS, 'uiPort': self.port, **settings})};\n")
+        self._command = [program, "--userDir", str(folder), "--settings", str(file)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def told(self, begin: str) -> list[str]:

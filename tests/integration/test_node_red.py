@@ -142,6 +142,24 @@ def test_what_comes_twice_late_broken_or_after_a_lost_connection_is_told_once_an
         assert "[error]" not in red.log.read_text()
 
 
+def test_what_is_kept_in_files_outlives_a_restart_of_node_red(broker: Broker, tmp_path: Path) -> None:
+    """An open alert is had again and not told again; one that closed meanwhile is not in the buttons' way."""
+    kept = {"default": {"module": "localfilesystem"}}
+    red = NodeRed(tmp_path / "red", broker.port, contextStorage=kept)
+    with Watcher(broker.port) as watcher:
+        other = json.loads(alert(2, "pending")) | {"alert_id": "a2", "device": "w2"}
+        with red:
+            watcher.send(ALERT, alert(2, "pending"), retain=True)
+            watcher.send("stream_occ/w2/alert", json.dumps(other).encode(), retain=True)
+            wait_until(lambda: len(red.told("NEW ALERT")) == 2, "both to be told")
+        watcher.send("stream_occ/w2/alert", b"", retain=True)
+        with red:
+            wait_until(lambda: len(watcher.contents(RECEIVED)) == 2, "the open one to be had again")
+            red.press("Acknowledge")
+            wait_until(lambda: watcher.contents("stream_occ/w1/set/ack"), "the command")
+            assert red.told("NEW ALERT") == []
+
+
 def test_a_person_learns_what_the_broker_refuses(tmp_path: Path) -> None:
     """As somebody who may see and not act: the command's refusal is told, and the alert all the same."""
     with (
