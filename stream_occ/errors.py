@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 MAX_PART = 1000  # characters of each part of an error's line
@@ -63,6 +64,19 @@ def visible(text: str) -> str:
     'a\\nb\\x1b[2J \\u202etxt.exe Änne'
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A remedy for an unknown name: the known one that is most like it, whatever its case, or else `otherwise`.
+
+    >>> nearest("mobifal", ["mobifall", "table"], "Name a set"), nearest("x", ["table"], "Name a set")
+    ('Did you mean mobifall?', 'Name a set')
+    """
+    import difflib
+
+    lowered = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1)
+    return f"Did you mean {lowered[near[0]]}?" if near else otherwise
 
 
 def _unpickle(kind: type[StreamOccError], args: tuple[Any, ...], facts: dict[str, Any]) -> StreamOccError:

@@ -6,12 +6,11 @@ and what other people's packages offer under an entry-point group of the same na
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from stream_occ.errors import InputError
+from stream_occ.errors import InputError, nearest
 
 
 def plugin_names(family: str) -> tuple[str, ...]:
@@ -41,9 +40,7 @@ def load_plugin(family: str, name: str, *, kind: str, error: type[InputError]) -
         if name in offered:
             return offered[name].load()
     known = plugin_names(family)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    remedy = f"Did you mean {near[0]}?" if near else "Use one of these"
-    raise error(kind, f"be one of {', '.join(known)}", repr(name)[:60], remedy)
+    raise error(kind, f"be one of {', '.join(known)}", repr(name)[:60], nearest(name, known, "Use one of these"))
 
 
 def _offered(family: str) -> dict[str, Any]:

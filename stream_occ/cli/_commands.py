@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -85,11 +86,27 @@ def run_command(program: str, name: str, argv: Sequence[str]) -> int:
         code = EXIT_INTERRUPTED
     except bad_usage as error:
         path = error.ctx.command_path if error.ctx else f"{program} {name}"
-        line = " ".join(error.format_message().split())
+        line = _with_nearest(" ".join(error.format_message().split()))
         end = "" if line.endswith((".", "?")) else "."
         sys.stderr.write(f"{path}: {line}{end} See '{path} --help'.\n")
         code = EXIT_USAGE
     return EXIT_USAGE if is_bare_group else _exit_code(code)
+
+
+def _with_nearest(line: str) -> str:
+    """The line; where it says that a value is none of those there are, with the one that is most like it.
+
+    >>> _with_nearest("Invalid value: Value error, 'bsh' is not one of 'bash', 'zsh'.")
+    "Invalid value: 'bsh' is not one of 'bash', 'zsh'. Did you mean bash?"
+    """
+    from stream_occ.errors import nearest
+
+    line = line.replace("Value error, ", "")
+    found = re.search(r"'([^']*)' is not one of (.+)", line)
+    if found is None:
+        return line
+    near = nearest(found[1], re.findall(r"'([^']+)'", found[2]), "")
+    return f"{line} {near}".rstrip()
 
 
 def examples_epilog(examples: Sequence[str]) -> str:

@@ -103,6 +103,9 @@ JsonOption = Annotated[
         help="Write machine-readable results to PATH (- for stdout).",
     ),
 ]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print warnings and errors alone, no progress; see --json.")
+]
 MqttConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration: the mqtt section is used.")
 ]
@@ -111,12 +114,13 @@ PortOption = Annotated[int | None, typer.Option("--port", help="Its port, in pla
 
 
 @contextmanager
-def progress() -> Iterator[ProgressReport]:
-    """One bar a stage on stderr, drawn only where stderr is a terminal; yields report(stage, done, total).
+def progress(*, is_quiet: bool = False, is_still: bool = False) -> Iterator[ProgressReport]:
+    """One bar a stage on stderr, with the time left, drawn only where stderr is a terminal; yields
+    report(stage, done, total). is_still: drawn when told alone, by no thread, for what measures time.
 
     Lines written meanwhile go above the bars; those to a stdout that is no terminal go there, untouched.
     """
-    if not sys.stderr.isatty():
+    if is_quiet or not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
     from rich.console import Console
@@ -136,15 +140,22 @@ def progress() -> Iterator[ProgressReport]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty(), auto_refresh=not is_still) as bars:
         tasks: dict[str, Any] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total or None)
-            bars.update(tasks[stage], completed=min(done, total) if total else done, total=total or None)
+            bars.update(tasks[stage], completed=min(done, total) if total else done, total=total or None,
+                        refresh=is_still)  # fmt: skip
 
         yield report
+
+
+def is_told(json_path: Path | None, quiet: bool) -> bool:
+    """Whether lines for people belong on stdout: not with --quiet, nor where JSON goes there."""
+    return not quiet and str(json_path) != "-"
 
 
 def self_test_rows(path: Path) -> Any:

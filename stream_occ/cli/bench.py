@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_apart, check_output, counted, write_json
+from stream_occ.cli._common import JsonOption, QuietOption, check_apart, check_output, counted, progress, write_json
 from stream_occ.errors import visible
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds, not many minutes: shows that it runs.")] = False,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="PATH", callback=_checked_plot, help="Draw the ratios to PATH: .svg, .png or .pdf."),
@@ -69,13 +70,20 @@ def command(
     check_apart([("--json", None if str(json_path) == "-" else json_path), ("--plot", plot)], [("--data", data)])
     names = part_names() if not parts or "all" in parts else tuple(dict.fromkeys(parts))
     n_rows = rows or (ROWS_QUICK if quick else ROWS)
-    out = sys.stderr if str(json_path) == "-" else sys.stdout
+    n_measured = 0
 
     def told(name: str, found: Found | str) -> None:
-        out.write("\n".join(map(visible, _lines(name, found))) + "\n")
-        out.flush()
+        nonlocal n_measured
+        n_measured += 1
+        show("Measuring parts", n_measured, len(names))
+        if not quiet:
+            out = sys.stderr if str(json_path) == "-" else sys.stdout
+            out.write("\n".join(map(visible, _lines(name, found))) + "\n")
+            out.flush()
 
-    report = measure(names, Settings(n_rows, dataset.replace("_", "-"), data, quick), told)
+    with progress(is_quiet=quiet, is_still=True) as show:
+        show("Measuring parts", 0, len(names))
+        report = measure(names, Settings(n_rows, dataset.replace("_", "-"), data, quick), told)
     if json_path is not None:
         write_json(json_path, report)
     if plot is not None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, counted, names_in, progress, self_test_rows, write_json
+from stream_occ.cli._common import (
+    JsonOption,
+    QuietOption,
+    check_output,
+    counted,
+    is_told,
+    names_in,
+    progress,
+    self_test_rows,
+    write_json,
+)
 from stream_occ.errors import UsageError, visible
 
 if TYPE_CHECKING:
@@ -56,6 +66,7 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="The model must be signed with this key; so is the new one.")
     ] = None,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Set a model's threshold by a budget of false alarms a day.
 
@@ -76,7 +87,7 @@ def command(
     policy = _policy(config)
     old = load_model(model, key=key)
     policy = policy.for_windows(old.window_s, old.hop_s)
-    with progress() as report, open_dataset(dataset, data, variant=variant) as opened:
+    with progress(is_quiet=quiet) as report, open_dataset(dataset, data, variant=variant) as opened:
         evidence = budget.read_evidence(
             opened,
             old,
@@ -101,7 +112,7 @@ def command(
     if json_path is not None:
         value = {**summary, "out": None if new_id is None else str(out), "model_id": new_id}
         write_json(json_path, {**value, "notes": notes})
-    if str(json_path) != "-":
+    if is_told(json_path, quiet):
         lines = [*_lines(evidence, claim, summary), *(f"Note: {note}" for note in notes)]
         end = "Nothing was written: " + ("--strict" if is_refused else "no --out") + "."
         lines.append(end if new_id is None else f"Model {new_id} written to {out}.")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_occ.cli._common import JsonOption
+from stream_occ.cli._common import JsonOption, QuietOption
 
 EXAMPLES = (
     "stream-occ demo",
@@ -32,6 +32,7 @@ def command(
         bool, typer.Option("--dashboard", help="A live page of it all beside, its address printed.")
     ] = False,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Simulate wearers, train on their normal activity, run the real service, and count what it flags.
 
@@ -42,6 +43,7 @@ def command(
     failed. Nothing is written outside a temporary folder but what --json names. Synthetic wearers: the figures say
     nothing of people. The page of --dashboard needs the extra of that name; at a terminal it stays until Ctrl-C.
     """
+    import io
     import sys
     from importlib import import_module
 
@@ -53,7 +55,7 @@ def command(
     if dashboard:
         import_module("stream_occ.dashboard.serving")  # runs in another process: a missing extra is told here, at once
     plan = Plan(seed=seed, n_wearers=wearers, speed=speed, minutes=minutes)
-    screen = Screen(sys.stderr if str(json_path) == "-" else sys.stdout)
+    screen = Screen(io.StringIO() if quiet else sys.stderr if str(json_path) == "-" else sys.stdout)
     result = run_demo(plan, screen, broker_kind=None if broker == "auto" else broker, with_page=dashboard)
     if json_path is not None:
         write_json(json_path, result.as_json())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption
+from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption, QuietOption
 
 EXAMPLES = (
     "stream-occ doctor --host broker.lan",
@@ -35,6 +35,7 @@ def command(
         Path | None, typer.Option("--out", metavar="FILE", help="Also write the configuration to FILE.")
     ] = None,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Listen for --seconds, then print for each topic what was heard, what is not clear, and a configuration.
 
@@ -47,7 +48,7 @@ def command(
 
     from stream_occ import doctor
     from stream_occ.cli import EXIT_FAILED, EXIT_OK
-    from stream_occ.cli._common import check_output, progress, write_json
+    from stream_occ.cli._common import check_output, is_told, progress, write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
     from stream_occ.config import adjusted_config
     from stream_occ.errors import UsageError
@@ -67,9 +68,9 @@ def command(
     unused = [{"pattern": "{device}", "codec": "json"}]  # a configuration must name an input
     settings = adjusted_config(config, mqtt=broker, inputs=unused if config is None else None)
     log_to_stderr("warning")
-    is_quiet = str(json_path) == "-"
+    is_quiet = not is_told(json_path, quiet)
     stop = stop_on_signals()
-    with progress() as show:
+    with progress(is_quiet=quiet) as show:
         heard = doctor.listen(
             settings,
             topic,

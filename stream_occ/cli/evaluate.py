@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from stream_occ.cli._common import JsonOption, ProgressReport, check_apart, check_output, progress, write_json
+from stream_occ.cli._common import (
+    JsonOption,
+    ProgressReport,
+    QuietOption,
+    check_apart,
+    check_output,
+    is_told,
+    progress,
+    write_json,
+)
 from stream_occ.errors import visible
 
 if TYPE_CHECKING:
@@ -82,6 +91,7 @@ def command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the groups of people, the fits and the intervals.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores. Changes no figure.")] = -1,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
     html: Annotated[
         Path | None,
         typer.Option(metavar="PATH", callback=_checked_html, help="Write a report with plots and tables to PATH."),
@@ -104,7 +114,7 @@ def command(
         *((f"data of {own.dataset}", own.path) for own in (tested, trained) if own),
     ]
     check_apart([("--json", None if str(json_path) == "-" else json_path), ("--html", html)], read)
-    evaluation, remarks = _run(tested, trained, any_placement, model_config, methods, protocol, jobs)
+    evaluation, remarks = _run(tested, trained, any_placement, model_config, methods, protocol, jobs, is_quiet=quiet)
     if json_path is not None:
         write_json(json_path, evaluation.to_json())
     if html is not None:
@@ -115,7 +125,7 @@ def command(
         write_page(render_html(evaluation, protocol, provenance), html, flag="--html")
     for line in warning_lines(evaluation):
         sys.stderr.write(f"warning: {visible(line)}\n")
-    if str(json_path) != "-":
+    if is_told(json_path, quiet):
         lines = [summary_line(evaluation), "", *table_lines(evaluation)]
         sys.stdout.write("\n".join(map(visible, lines)) + "\n")
 
@@ -161,6 +171,8 @@ def _run(
     methods: str,
     protocol: Protocol,
     jobs: int,
+    *,
+    is_quiet: bool,
 ) -> tuple[Evaluation, list[str]]:
     """The evaluation, and what its reader must know of the data; told on stderr as soon as it is known."""
     from dataclasses import replace
@@ -181,7 +193,7 @@ def _run(
         source = None if trained is None else stack.enter_context(trained.open())
         if source is not None:  # whole sets take minutes to read: a mismatch is told before
             check_placements(_first_placement(source), _first_placement(opened), any_placement=any_placement)
-        report = stack.enter_context(progress())
+        report = stack.enter_context(progress(is_quiet=is_quiet))
         trials = _extract(opened, front_end, jobs, report, normals_only=False)
         if trained is None or source is None:
             _tell_landmarks(chosen, trials)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_occ.cli._common import HostOption, JsonOption, PortOption
+from stream_occ.cli._common import HostOption, JsonOption, PortOption, QuietOption
 
 EXAMPLES = (
     "stream-occ record -c configs/edge.yaml --out recordings --seconds 600 --subject anna --activity walking",
@@ -37,6 +37,7 @@ def command(
         str | None, typer.Option("--placement", help="waist, wrist, thigh, chest, neck or ankle.")
     ] = None,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Subscribe and record until --seconds are over, SIGTERM or Ctrl-C.
 
@@ -50,23 +51,26 @@ def command(
 
     from stream_occ import recording
     from stream_occ.cli import EXIT_FAILED, EXIT_OK
-    from stream_occ.cli._common import counted, progress, write_json
+    from stream_occ.cli._common import counted, is_told, progress, write_json
     from stream_occ.cli._service import log_to_stderr, say, stop_on_signals
     from stream_occ.config import adjusted_config
-    from stream_occ.errors import UsageError
+    from stream_occ.errors import UsageError, nearest
     from stream_occ.samples import Placement
 
     if config is None and topic is None:
         raise UsageError("record", "be given --config or --topic", "neither", "Say which topics to record")
     if placement is not None and placement not in get_args(Placement):
-        raise UsageError("--placement", f"be one of {', '.join(get_args(Placement))}", placement, "Correct it")
+        known = get_args(Placement)
+        remedy = nearest(placement, known, "Correct it")
+        raise UsageError("--placement", f"be one of {', '.join(known)}", placement, remedy)
     entry = None if topic is None else {"pattern": topic, "codec": codec, "profile": profile}
     broker = {"host": host, "port": port}
     settings = adjusted_config(config, mqtt=broker, inputs=None if entry is None else [entry])
     log_to_stderr(settings.log.level, settings.log.format)
     labels = recording.Labels(subject, activity, fall, placement)  # type: ignore[arg-type]
     stop = stop_on_signals()
-    with progress() as report:
+    tell = say if is_told(json_path, quiet) else (lambda line: None)
+    with progress(is_quiet=quiet) as report:
         summary = recording.run(
             settings,
             out,
@@ -74,16 +78,16 @@ def command(
             client_id=f"stream-occ-record-{secrets.token_hex(4)}",
             stop=stop,
             seconds=seconds,
-            on_ready=say,
+            on_ready=tell,
             on_progress=lambda elapsed_s, _n: report("Recording (s)", int(elapsed_s), int(seconds or 0)),
         )
     for path, n_samples in summary.files.items():
-        say(f"{path}: {counted(n_samples, 'sample')}")
+        tell(f"{path}: {counted(n_samples, 'sample')}")
     refused = ", ".join(f"{reason} {n}" for reason, n in summary.refused.items()) or "none"
-    say(f"{counted(summary.n_messages, 'message')}, refused: {refused}")
+    tell(f"{counted(summary.n_messages, 'message')}, refused: {refused}")
     if json_path is not None:
         write_json(json_path, asdict(summary))
     if not summary.files:
-        say("nothing was recorded")
+        tell("nothing was recorded")
         return EXIT_FAILED
     return EXIT_OK

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption, ProgressReport, progress
+from stream_occ.cli._common import (
+    HostOption,
+    JsonOption,
+    MqttConfigOption,
+    PortOption,
+    ProgressReport,
+    QuietOption,
+    progress,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,6 +81,7 @@ def command(
         typer.Option("--resend", help="Number messages, keep them until detect has them, send them again till then."),
     ] = False,
     json_path: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Publish recordings with their own timing, QoS 1, one connection for all devices.
 
@@ -114,7 +123,7 @@ def command(
         check_can_number(encoder, codec)
         publisher = ResendingPublisher(options, Topics(settings.mqtt.prefix), topic, boot=boot)
     choice = Choice(_names(people), _names(activities), falls)
-    with progress() as report:
+    with progress(is_quiet=quiet) as report:
         streams, total_s = _streams(
             synthetic, dataset, data, variant, device, choice, (minutes, fall_count, seed), pause_s, report
         )
@@ -139,7 +148,7 @@ def command(
     if isinstance(publisher, ResendingPublisher):
         result.n_acknowledged = result.n_messages - publisher.n_kept
         result.n_sent_again = publisher.n_again
-    _tell(result, time.monotonic() - began_s, json_path)
+    _tell(result, time.monotonic() - began_s, json_path, quiet)
     if result.n_acknowledged not in (None, result.n_messages):
         return EXIT_FAILED
     return EXIT_OK if result.is_complete or loop else EXIT_INTERRUPTED
@@ -185,14 +194,14 @@ def _names(text: str | None) -> frozenset[str] | None:
     return None if text is None else frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-def _tell(result: ReplayReport, seconds: float, json_path: Path | None) -> None:
+def _tell(result: ReplayReport, seconds: float, json_path: Path | None, quiet: bool) -> None:
     """One line on stdout, a second where stamps ran ahead, and the ground truth to --json."""
     from dataclasses import asdict
 
-    from stream_occ.cli._common import counted, write_json
+    from stream_occ.cli._common import counted, is_told, write_json
     from stream_occ.cli._service import say
 
-    if str(json_path) != "-":
+    if is_told(json_path, quiet):
         say(
             f"{counted(result.n_recordings, 'recording')}, {counted(result.n_samples, 'sample')} in "
             f"{counted(result.n_messages, 'message')} "

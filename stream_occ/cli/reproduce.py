@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_occ.cli._common import JsonOption, check_output, progress, write_json
+from stream_occ.cli._common import JsonOption, QuietOption, check_output, is_told, progress, write_json
 
 if TYPE_CHECKING:
     from stream_occ.reproduction.report import Report
@@ -69,6 +69,7 @@ def paper1(
     jobs: JobsOption = -1,
     json_path: JsonOption = None,
     markdown: MarkdownOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Nearest-neighbour rules and their ensembles (Khan & Ahmad, Tables III to VIII).
 
@@ -79,7 +80,7 @@ def paper1(
 
     jobs = _n_jobs(jobs)
     given = {"mf": mobifall, "dlr": dlr, "cov": cov}
-    with progress() as report:
+    with progress(is_quiet=quiet) as report:
         found = run(
             data,
             n_seeds=seeds,
@@ -90,7 +91,7 @@ def paper1(
             n_jobs=jobs,
             progress=report,
         )
-    _write(found, json_path, markdown)
+    _write(found, json_path, markdown, quiet)
 
 
 @app.command()
@@ -117,6 +118,7 @@ def paper2(
     jobs: JobsOption = -1,
     json_path: JsonOption = None,
     markdown: MarkdownOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Kernel ridge regression with graphs and layers beside eleven other detectors (Gautam et al.).
 
@@ -130,7 +132,7 @@ def paper2(
     from stream_occ.reproduction.paper2 import run
 
     jobs = _n_jobs(jobs)
-    with progress() as report:
+    with progress(is_quiet=quiet) as report:
         found = run(
             data,
             n_seeds=seeds,
@@ -143,7 +145,7 @@ def paper2(
             n_jobs=jobs,
             progress=report,
         )
-    _write(found, json_path, markdown)
+    _write(found, json_path, markdown, quiet)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -159,7 +161,7 @@ def _n_jobs(jobs: int) -> int:
     return jobs if jobs < 0 else min(jobs, os.cpu_count() or 1)
 
 
-def _write(found: Report, json_path: Path | None, markdown: Path | None) -> None:
+def _write(found: Report, json_path: Path | None, markdown: Path | None, quiet: bool) -> None:
     from stream_occ.errors import UsageError
 
     if json_path is not None:
@@ -172,6 +174,7 @@ def _write(found: Report, json_path: Path | None, markdown: Path | None) -> None
         except OSError as error:
             got = f"{markdown} ({error.strerror})"
             raise UsageError("--markdown", "name a file that can be written", got, "Give another path") from error
-        sys.stderr.write(f"Tables written to {markdown}\n")
-    elif str(json_path) != "-":
+        if not quiet:
+            sys.stderr.write(f"Tables written to {markdown}\n")
+    elif is_told(json_path, quiet):
         sys.stdout.write(text)

@@ -12,9 +12,11 @@ import typer
 
 from stream_occ.cli._common import (
     JsonOption,
+    QuietOption,
     check_apart,
     check_output,
     counted,
+    is_told,
     names_in,
     progress,
     self_test_rows,
@@ -94,6 +96,7 @@ def command(
         Path | None, typer.Option(metavar="PATH", help="HTML report. [default: beside the model, .html]")
     ] = None,
     json: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Train a model on recordings of normal activity.
 
@@ -141,18 +144,20 @@ def command(
         raise UsageError(
             "--dataset, --data", "be given", "neither", "Name a data set, or list it under data: in --config"
         )
-    result = _result(settings, general, is_vouched=vouched)
+    result = _result(settings, general, is_vouched=vouched, is_quiet=quiet)
     save_model(result.model, out, self_test_X=result.self_test_X, key=key)
     write_report(result, report)
     if result.model.blindness:
         sys.stderr.write(f"WARNING: blind model: it {result.model.blindness}\n")
     if json is not None:
         write_json(json, {"model": str(out), "report": str(report), **result.summary})
-    if str(json) != "-":
+    if is_told(json, quiet):
         _print(result, out, report)
 
 
-def _result(settings: TrainingConfig, general: tuple[Model, FloatArray] | None, *, is_vouched: bool) -> TrainingResult:
+def _result(
+    settings: TrainingConfig, general: tuple[Model, FloatArray] | None, *, is_vouched: bool, is_quiet: bool
+) -> TrainingResult:
     """A model of all data in the settings: a new one, or the general one (with its self-test rows) adapted."""
     from stream_occ.datasets import open_dataset
     from stream_occ.training import train
@@ -164,7 +169,7 @@ def _result(settings: TrainingConfig, general: tuple[Model, FloatArray] | None, 
     with ExitStack() as stack:
         opened = [open_dataset(source.dataset, source.path, variant=source.variant) for source in settings.data]
         sources = [stack.enter_context(source) for source in opened]
-        told = stack.enter_context(progress())
+        told = stack.enter_context(progress(is_quiet=is_quiet))
         if general is None:
             return train(sources, settings, told)
         model, rows = general

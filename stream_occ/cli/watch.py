@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption
+from stream_occ.cli._common import HostOption, JsonOption, MqttConfigOption, PortOption, QuietOption
 
 if TYPE_CHECKING:
     from stream_occ.board import Board, Watched
@@ -38,7 +38,7 @@ def command(
     port: PortOption = None,
     once: Annotated[bool, typer.Option("--once", help="Show what is retained now, and end.")] = False,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0.5, help="End after so long.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; with --json.")] = False,
+    quiet: QuietOption = False,
     json_path: JsonOption = None,
 ) -> int:
     """Show wearers, open alerts first, until Ctrl-C; without a terminal, a line for each change.

@@ -14,10 +14,10 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from stream_occ.config.inputs import ProfileConfig
-from stream_occ.config.keys import dotted, is_text, nearest_key, value_of_variable
+from stream_occ.config.keys import dotted, is_text, literals, nearest_key, value_of_variable
 from stream_occ.config.models import Config
 from stream_occ.config.yaml_lines import Document, KeyPath, load_yaml, parse_yaml
-from stream_occ.errors import ConfigError
+from stream_occ.errors import ConfigError, nearest
 from stream_occ.regular import open_regular
 from stream_occ.section import Section
 from stream_occ.sinks import settings_class, sink_kinds
@@ -281,6 +281,8 @@ def _problem(draft: Draft, item: ErrorDetails, root: type[Section], prefix: KeyP
     remedy = (
         "Quote the value" if kind == "string_type" and isinstance(item["input"], int | float) else "Correct the value"
     )
+    if kind == "literal_error":
+        remedy = nearest(str(item["input"]), literals(item), remedy)
     return ConfigError(draft.where(full), expected, got, remedy)
 
 

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from stream_occ.codecs import check_axes, codec_names
-from stream_occ.errors import ConfigError
+from stream_occ.errors import ConfigError, nearest
 from stream_occ.samples import DeviceProfile, Placement
 from stream_occ.section import Section
 
@@ -89,7 +89,8 @@ class InputConfig(Section):
     def _known(cls, codec: str) -> str:
         name = codec.replace("_", "-")  # as the file is called
         if name not in codec_names():
-            raise ValueError(f"be one of {', '.join(codec_names())}|Name a codec of this list")
+            remedy = nearest(codec, codec_names(), "Name a codec of this list")
+            raise ValueError(f"be one of {', '.join(codec_names())}|{remedy}")
         return name
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from stream_occ.config.yaml_lines import KeyPath, parse_yaml
 from stream_occ.errors import ConfigError
 from stream_occ.section import Section
 
-__all__ = ["dotted", "is_text", "nearest_key", "value_of_variable"]
+__all__ = ["dotted", "is_text", "literals", "nearest_key", "value_of_variable"]
 
 
 def nearest_key(root: type[Section], path: KeyPath) -> str:
@@ -32,6 +33,11 @@ def nearest_key(root: type[Section], path: KeyPath) -> str:
     if near:
         return f"The nearest key is {elsewhere[near[0]]}"
     return f"Known keys here are {', '.join(names)}"
+
+
+def literals(problem: Any) -> list[str]:
+    """Names among which pydantic wanted one, of its error for a value that is none of them."""
+    return re.findall(r"'([^']+)'", problem["ctx"]["expected"])
 
 
 def _section_at(root: type[Section], path: KeyPath) -> type[Section]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stream_occ.datasets._files import FileTree
 from stream_occ.datasets._loading import Dataset, Loader, Trial
 from stream_occ.datasets._report import LoadReport
-from stream_occ.errors import DataError
+from stream_occ.errors import DataError, nearest
 from stream_occ.plugins import load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def open_dataset(name: str, path: str | os.PathLike[str], *, variant: str | None
     name = name.replace("_", "-")
     if variant is not None and variant not in loader.VARIANTS:
         known = ", ".join(loader.VARIANTS) or "left out: this set has one version alone"
-        raise DataError(f"variant of {name}", f"be {known}", repr(variant), "Leave --variant out for the default")
+        remedy = nearest(variant, loader.VARIANTS, "Leave --variant out for the default")
+        raise DataError(f"variant of {name}", f"be {known}", repr(variant), remedy)
     chosen = variant if variant is not None or not loader.VARIANTS else loader.VARIANTS[0]
     # users' own files may lie beside their backup, an archive; published sets come as archives of archives
     tree = FileTree(path, allow_file=loader.ALLOW_FILE, nested=not loader.ALLOW_FILE)

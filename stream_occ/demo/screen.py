@@ -9,7 +9,7 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -49,7 +49,8 @@ class Screen:
         if not self.is_live:
             yield lambda stage, done, total: self.say(f"  {stage}: done") if done == total else None
             return
-        columns = TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        times = TimeElapsedColumn(), TimeRemainingColumn()
+        columns = TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), *times
         with Progress(*columns, console=self._console) as bars:
             tasks: dict[str, object] = {}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stream_occ import features
-from stream_occ.errors import DataError, UsageError
+from stream_occ.errors import DataError, UsageError, nearest
 from stream_occ.evaluation.extraction import FrontEnd
 from stream_occ.evaluation.methods import BASELINES
 from stream_occ.evaluation.protocol import Method, ScoreWindows, Windows
@@ -123,7 +123,8 @@ def methods_of(names: Sequence[str], config: TrainingConfig) -> tuple[list[Metho
         known[name] = replace(default, key=name, preset=name, params={}, scaling=preset_scaling(name))
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError("--methods", f"be among {', '.join(known)}", repr(unknown[0]), "Separate names by commas")
+        remedy = nearest(unknown[0], known, "Separate names by commas")
+        raise UsageError("--methods", f"be among {', '.join(known)}", repr(unknown[0]), remedy)
     chosen = [known[name] for name in dict.fromkeys(names)]
     if not chosen:
         raise UsageError("--methods", "name at least one method", "none", "Leave it out for the default ones")

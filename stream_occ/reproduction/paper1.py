@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from stream_occ.detectors.ensembles import RandomProjectionEnsemble, RandomSubspaceEnsemble
 from stream_occ.detectors.ocnn import OCNN, TuningWarning
 from stream_occ.detectors.scaling import fit_scaler
-from stream_occ.errors import DataError, UsageError
+from stream_occ.errors import DataError, UsageError, nearest
 from stream_occ.reproduction import paper1_report
 from stream_occ.reproduction.leak import with_label
 from stream_occ.reproduction.printed import RULES, VARIANTS
@@ -109,7 +109,8 @@ def run(
     folds: `shuffled`, dealt out anew by each seed; or `file`, cut in the order of the file.
     """
     if folds not in FOLDS:
-        raise UsageError("--folds", f"be {' or '.join(FOLDS)}", repr(folds), "Leave it out for shuffled")
+        remedy = nearest(folds, FOLDS, "Leave it out for shuffled")
+        raise UsageError("--folds", f"be {' or '.join(FOLDS)}", repr(folds), remedy)
     names = check_names(datasets, PAPER1_FILES)
     tables = find_tables(data, {name: PAPER1_FILES[name] for name in names})
     sets = {name: DataSet(name, table.X, table.y) for name, table in tables.items()}

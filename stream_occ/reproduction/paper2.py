@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from stream_occ.detectors._tuning import inner_folds
 from stream_occ.detectors.scaling import fit_scaler
 from stream_occ.detectors.selection import SelectedDetector, SelectionWarning, candidates_of, gmean
-from stream_occ.errors import DataError, UsageError
+from stream_occ.errors import DataError, UsageError, nearest
 from stream_occ.reproduction.outlier_aided import fowlkes_mallows, select_with_outliers_for_reproduction_only
 from stream_occ.reproduction.paper2_grid import ETA, GRIDS, METHODS, grid_of
 from stream_occ.reproduction.paper2_report import MEASURES, compared, remarks, sections
@@ -239,4 +239,5 @@ def _append(path: Path | None, row: Row) -> None:
 
 def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise UsageError(option, f"be among {', '.join(known)}", repr(value), "Give one of these")
+        remedy = nearest(value, known, "Give one of these")
+        raise UsageError(option, f"be among {', '.join(known)}", repr(value), remedy)

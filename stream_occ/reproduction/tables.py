@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from stream_occ.datasets import FileTree
 from stream_occ.datasets.table import Table, parse_table
-from stream_occ.errors import DataError
+from stream_occ.errors import DataError, nearest
 from stream_occ.samples import BoolArray
 
 # Wine1 to Wine3 are told apart by the steps of their printed TNR: 1/25, 1/60 and 1/10, as 25, 18 and 10 outliers give.
@@ -67,7 +67,8 @@ def check_names(names: tuple[str, ...] | None, known: Mapping[str, object]) -> t
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         got = repr(unknown[0]) if unknown else "none"
-        raise DataError("--datasets", f"be among {', '.join(known)}", got, "Separate names by commas")
+        remedy = nearest("".join(unknown[:1]), known, "Separate names by commas")
+        raise DataError("--datasets", f"be among {', '.join(known)}", got, remedy)
     return tuple(dict.fromkeys(names))
 
 

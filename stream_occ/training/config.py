@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from stream_occ.config.keys import literals, nearest_key
 from stream_occ.config.yaml_lines import load_yaml
-from stream_occ.errors import ConfigError
+from stream_occ.errors import ConfigError, nearest
+from stream_occ.section import Section
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class DataSource(_Strict):
+class DataSource(Section):
     """A data set by name, where it lies (relative to the file that says so), and its variant."""
 
     dataset: str
@@ -24,14 +22,14 @@ class DataSource(_Strict):
     variant: str | None = None
 
 
-class DetectorConfig(_Strict):
+class DetectorConfig(Section):
     """A preset or detector by name, and parameters that replace its own."""
 
     name: str = "fused"
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
 
 
-class ThresholdConfig(_Strict):
+class ThresholdConfig(Section):
     """`budget`: the whole pipeline raises at most `max_false_alarms_per_day` on normal recordings of held-out people;
     `quantile`: rejects `reject_share` of their windows; `detector`: the detector's own theta.
 
@@ -44,7 +42,7 @@ class ThresholdConfig(_Strict):
     n_folds: int = Field(default=3, ge=2, le=20)
 
 
-class LimitsConfig(_Strict):
+class LimitsConfig(Section):
     """The smallest training set that is accepted, and how many windows at most are kept (drawn with the seed)."""
 
     min_windows: int = Field(default=100, ge=10)
@@ -53,7 +51,7 @@ class LimitsConfig(_Strict):
     max_windows: int = Field(default=50_000, ge=100)
 
 
-class TrainingConfig(_Strict):
+class TrainingConfig(Section):
     """Everything that decides what a model becomes; docs/training.md and configs/train.yaml explain each key."""
 
     data: tuple[DataSource, ...] = ()
@@ -137,13 +135,15 @@ def _tuples(value: Any) -> Any:
 def _in_words(problem: Any) -> tuple[str, str, str]:
     """What must hold, what came, what to do, from pydantic's words."""
     if problem["type"] == "extra_forbidden":
-        return "be a known key", "an unknown one", "Look it up in configs/train.yaml"
+        return "be a known key", repr(problem["loc"][-1]), nearest_key(TrainingConfig, problem["loc"])
     if problem["type"] == "missing":
         return "be given", "nothing", "Add it as in configs/train.yaml"
     text = str(problem["msg"])
     expected = text.removeprefix("Input should ")
     shown = repr(problem["input"])[:80]
     remedy = "Put it in quotes" if problem["type"] == "string_type" else "Correct it"
+    if problem["type"] == "literal_error":
+        remedy = nearest(str(problem["input"]), literals(problem), remedy)
     return (expected if expected != text else f"pass: {text}"), shown, remedy
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stream_occ.errors import DataError
+from stream_occ.errors import DataError, nearest
 from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.quality import rest_magnitude_ms2
 from stream_occ.reach import Reach
@@ -265,9 +265,9 @@ def _check_names(config: TrainingConfig, tally: Tally) -> None:
         unknown = sorted(set(names) - seen)
         if unknown:
             known = ", ".join(sorted(seen)[:40]) or "nobody's"
-            raise DataError(
-                what, "be in the data", ", ".join(map(repr, unknown)), f"It holds normal recordings of {known}"
-            )
+            near = "" if unknown[0].isdigit() else nearest(unknown[0], seen, "")  # 12 is nobody's slip for 2
+            remedy = f"{near} It holds normal recordings of {known}".lstrip()
+            raise DataError(what, "be in the data", ", ".join(map(repr, unknown)), remedy)
 
 
 def _check_amount(used: Sequence[UsedRecording], config: TrainingConfig, tally: Tally) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stream_occ import features
-from stream_occ.errors import ConfigError, DataError
+from stream_occ.errors import ConfigError, DataError, nearest
 from stream_occ.samples import BoolArray, FloatArray
 from stream_occ.scoring import Scaler
 from stream_occ.training.config import TrainingConfig
@@ -34,9 +34,12 @@ def with_params(detector: Any, name: str, params: Mapping[str, Any]) -> Any:
     try:
         return detector.set_params(**params)
     except (TypeError, ValueError) as error:
-        known = ", ".join(sorted(detector.get_params()))
-        got = str(error).split(" Valid")[0]
-        raise ConfigError("detector.params", f"be parameters of {name}", got, f"It has {known}") from error
+        known = sorted(detector.get_params())
+        unknown = [param for param in params if param not in known]
+        near = nearest(unknown[0], known, "") if unknown else ""
+        got = repr(unknown[0]) if unknown else str(error)
+        remedy = f"{near} It has {', '.join(known)}".lstrip()
+        raise ConfigError("detector.params", f"be parameters of {name}", got, remedy) from error
 
 
 def people_of(data: TrainingData, rows: BoolArray) -> list[str]:

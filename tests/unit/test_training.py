@@ -172,7 +172,7 @@ def test_unknown_detector_and_parameter_are_told_before_data_are_read() -> None:
 
     with pytest.raises(UsageError, match="detector: must be the name of a preset"):
         train([Unread([])], config(detector={"name": "11NNN"}))
-    with pytest.raises(ConfigError, match=r"detector\.params: must be parameters of 11NN; got Invalid parameter"):
+    with pytest.raises(ConfigError, match=r"detector\.params: must be parameters of 11NN; got 'nope'. It has drop"):
         train([Unread([])], config(detector={"name": "11NN", "params": {"nope": 1}}))
 
 

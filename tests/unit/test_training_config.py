@@ -23,7 +23,7 @@ def test_configuration_file_is_read_with_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("windw_s: 4.0\n", 1, "windw_s must be a known key; got an unknown one"),
+        ("windw_s: 4.0\n", 1, "windw_s must be a known key; got 'windw_s'. The nearest key is window_s."),
         ("seed: 0\nthreshold:\n  reject_share: 0.7\n", 3, "threshold.reject_share must be less than 0.5; got 0.7"),
         ("seed: 0\nhop_s: fast\n", 2, "hop_s must be a valid number; got 'fast'"),
         ("people: [2, 3]\n", 1, "people.0 must be a valid string; got 2. Put it in quotes"),
