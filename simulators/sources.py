@@ -9,7 +9,7 @@ import numpy as np
 
 from simulators.synthetic import Wearer, draw_script
 from stream_occ.datasets import Dataset
-from stream_occ.errors import DataError
+from stream_occ.errors import DataError, nearest
 from stream_occ.samples import Recording
 
 PERSON = "{person}"
@@ -41,15 +41,18 @@ def recorded_streams(
     All are read before the first is played, so that reading never makes a message late. Raises DataError for none.
     """
     streams: dict[str, list[Recording]] = {}
+    seen: set[str] = set()
     for recording in dataset.iter_recordings():
+        seen.add(recording.activity)
         if on_progress is not None:
             on_progress(dataset.report.n_files_read + 1, dataset.n_files)
         if choice.accepts(recording):
             streams.setdefault(device.replace(PERSON, recording.subject), []).append(recording)
     if not streams:
-        raise DataError(
-            dataset.name, "hold recordings of the kind asked for", "none", "Widen --people, --activities or --falls"
-        )
+        remedy = "Widen --people, --activities or --falls"
+        for unknown in sorted(set(choice.activities or ()) - seen):
+            remedy = nearest(unknown, sorted(seen), remedy)
+        raise DataError(dataset.name, "hold recordings of the kind asked for", "none", remedy)
     return streams
 
 

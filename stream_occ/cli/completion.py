@@ -7,10 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from stream_occ.cli._common import JsonOption, write_json
+
 EXAMPLES = (
     "stream-occ completion bash > ~/.local/share/bash-completion/completions/stream-occ",
     "stream-occ completion zsh >> ~/.zshrc",
     "stream-occ completion fish > ~/.config/fish/completions/stream-occ.fish",
+    "stream-occ completion bash --json -",
 )
 
 BASH = """\
@@ -41,15 +44,19 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-def command(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
+def command(shell: Annotated[Shell, typer.Argument(help="Which shell.")], json_path: JsonOption = None) -> None:
     """Print the shell's script: commands, subcommands, options, and file names where a value is wanted.
 
-    It is made of the commands of this version: write it again after an upgrade.
+    It is made of the commands of this version: write it again after an upgrade. --json writes what it completes: the
+    words of each command.
     """
     import sys
 
     words = {name: _words(name) for name in _names()}
-    sys.stdout.write(_fish(words) if shell == Shell.fish else (ZSH if shell == Shell.zsh else "") + _bash(words))
+    if json_path is not None:
+        write_json(json_path, words)
+    if str(json_path) != "-":
+        sys.stdout.write(_fish(words) if shell == Shell.fish else (ZSH if shell == Shell.zsh else "") + _bash(words))
 
 
 def _names() -> list[str]:

@@ -53,6 +53,14 @@ def test_short_demo_flags_falls_over_either_broker(broker: str, tmp_path: Path) 
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
+@pytest.mark.slow
+def test_quiet_demo_says_nothing(tmp_path: Path) -> None:
+    """What came of it is in the JSON."""
+    done, result = run_demo(tmp_path, "--minutes", "0.2", "--wearers", "1", "--quiet")
+    assert (done.stdout, done.stderr) == ("", "")
+    assert result.keys() >= PROMISED
+
+
 def _heed_ctrl_c() -> None:
     """What runs in the background of a script has been told to ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

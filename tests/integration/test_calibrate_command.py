@@ -268,3 +268,11 @@ def test_file_whose_name_is_no_utf_8_is_read(work: Path) -> None:
     args = ["--from", "csv", "--data", str(folder), "--max-false-alarms-per-day", "1", "--json", str(work / "r.json")]
     assert run(["calibrate", "--model", str(work / "model.occ"), *args]) == 0
     assert json.loads((work / "r.json").read_text())["n_recordings"] == 4
+
+
+def test_quiet_calibration_says_nothing_but_json(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Alone not a byte; with --json - one object."""
+    assert calibrate(work, 1, "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+    assert calibrate(work, 1, "-q", "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["n_people"] == 3

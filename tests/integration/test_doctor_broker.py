@@ -121,6 +121,9 @@ def test_silence_is_exit_code_1_and_so_is_a_missing_broker(broker: Broker) -> No
         text, errors = quiet.communicate(timeout=60)
     assert (quiet.returncode, errors) == (1, "")
     assert "no message came" in text
+    with start(broker.port, "--seconds", "1", "--quiet") as told_to_be:
+        assert told_to_be.communicate(timeout=60) == ("", "")
+    assert told_to_be.returncode == 1
     command = [sys.executable, "-m", "stream_occ", "doctor", "--port", str(free_port()), "--seconds", "1"]
     environment = {"STREAM_OCC__MQTT__CONNECT_TIMEOUT_S": "1"}
     done = subprocess.run(

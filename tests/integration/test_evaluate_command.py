@@ -64,6 +64,14 @@ def test_report_of_made_up_people_finds_their_jolts(people, capsys):
 
 
 @pytest.mark.slow
+def test_quiet_evaluation_prints_no_tables(people, capsys):
+    """What it found is in the JSON; a warning may stand on stderr."""
+    assert evaluate(people, "--methods", "peak_acc", "--quiet", "--json", str(people / "out.json")) == 0
+    assert capsys.readouterr().out == ""
+    assert set(json.loads((people / "out.json").read_text())["results"]) == {"peak_acc"}
+
+
+@pytest.mark.slow
 def test_seed_makes_the_report_repeatable(people, capsys):
     """Two runs with one seed write the same bytes; `--json -` writes them to stdout and nothing else."""
     outputs = []

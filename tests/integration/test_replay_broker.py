@@ -120,6 +120,14 @@ def test_synthetic_lives_arrive_bit_for_bit_without_a_gap(broker: Broker) -> Non
         assert set(np.diff(got[device_id].t_ns).tolist()) == {20_000_000}
 
 
+def test_quiet_replay_says_nothing(broker: Broker, tmp_path: Path) -> None:
+    """What was played is in the JSON."""
+    words = command(broker.port, "--synthetic", "1", "--minutes", "0.1", "--speed", "20", "--fall-count", "0", "-q")
+    done = subprocess.run([*words, "--json", str(tmp_path / "truth.json")], cwd=REPO, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert json.loads((tmp_path / "truth.json").read_text())["n_recordings"] == 1
+
+
 def test_speed_is_kept(broker: Broker) -> None:
     """Eight seconds of life at speed 8 take a second of wall clock, and a little."""
     life = {"w": [Wearer("w", 1).recording("walking", [("walking", 8.0)])]}

@@ -62,3 +62,16 @@ def test_recording_ends_after_its_seconds_and_says_that_nothing_came(broker: Bro
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert "nothing was recorded" in done.stdout
+
+
+def test_json_on_stdout_stands_alone_there(broker: Broker, tmp_path: Path) -> None:
+    """No "ready:", no count; and with --quiet nothing at all."""
+    command = [sys.executable, "-m", "stream_occ", "record", "--port", str(broker.port), "--topic", "a/{device}"]
+    command += ["--out", str(tmp_path / "out"), "--seconds", "1"]
+    found = [
+        subprocess.run([*command, *more], cwd=REPO, capture_output=True, text=True, timeout=30, check=False)
+        for more in (["--json", "-"], ["--quiet"])
+    ]
+    assert [each.returncode for each in found] == [1, 1]
+    assert json.loads(found[0].stdout)["n_messages"] == 0
+    assert found[1].stdout == ""

@@ -58,6 +58,13 @@ def test_train_writes_model_report_and_json(recordings: Path, capsys: pytest.Cap
     assert (recordings.parent / "model.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_quiet_training_says_nothing(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files alone."""
+    assert trained(recordings, "--quiet", "--json", str(recordings.parent / "summary.json")).exists()
+    assert capsys.readouterr() == ("", "")
+    assert json.loads((recordings.parent / "summary.json").read_text())["n_windows"] == 153
+
+
 def test_inspect_prints_and_verifies(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the file says of itself, then that every bit and score holds."""
     out = trained(recordings)

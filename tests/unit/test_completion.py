@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 
@@ -64,3 +65,11 @@ def test_unknown_shell_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     """With those that there are."""
     assert run(["completion", "tcsh"]) == 2
     assert "bash" in capsys.readouterr().err
+
+
+def test_json_holds_the_words_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """For shells that there is no script for."""
+    assert run(["completion", "bash", "--json", "-"]) == 0
+    words = json.loads(capsys.readouterr().out)
+    assert list(words) == _commands.command_names()
+    assert {"check", "show", "--json", "--help"} <= set(words["config"])

@@ -76,3 +76,15 @@ def test_what_is_like_nothing_gets_no_guess(capsys: pytest.CaptureFixture[str]) 
     assert run(["bench", "zzzzzz"]) == 2
     assert "must be one of decoding, features" in (told := capsys.readouterr().err)
     assert "Did you mean" not in told
+
+
+def test_slip_in_an_activity(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What the recordings hold is known once they are read."""
+    head = "t_s,acc_x_ms2,acc_y_ms2,acc_z_ms2,gyr_x_rads,gyr_y_rads,gyr_z_rads,subject,activity"
+    rows = [f"{i / 50:.2f},0,0,9.81,0,0,0,anna,walking" for i in range(100)]
+    (tmp_path / "a.csv").write_text("\n".join([head, *rows]) + "\n")
+    data = ["--dataset", "csv", "--data", str(tmp_path)]
+    assert run(["replay", *data, "--activities", "walkng"]) == 2
+    assert "Did you mean walking?" in capsys.readouterr().err
+    assert run(["train", *data, "--out", str(tmp_path / "m.occ"), "--activities", "walkng"]) == 2
+    assert "Did you mean walking? It holds normal recordings of walking." in capsys.readouterr().err
