@@ -1,18 +1,22 @@
-"""Draws docs/how-it-works-*.svg: a synthetic fall on its way to an alarm, and what the ratio of neighbours measures.
+"""Draws docs/how-it-works-*.svg, a synthetic fall on its way to an alarm and what the ratio of neighbours measures, and
+what the programs of docs/gallery.md draw.
 
     python scripts/make_pictures.py [FOLDER]    needs the extra train; the default folder is docs/
 
-The fall goes through the trainer, the pipeline and the event engine as they are; the points through OCNN. Pictures are
+The fall goes through the trainer, the pipeline and the event engine as they are; the points through OCNN. These two are
 plain SVG, written here: no plot library's version changes them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 
 from simulators.sources import SyntheticLife
@@ -23,6 +27,7 @@ from stream_occ.pipeline import Pipeline
 from stream_occ.samples import NS_PER_S, STANDARD_GRAVITY_MS2, FloatArray, Recording, SampleBlock
 from stream_occ.training import train
 
+REPO = Path(__file__).resolve().parents[1]
 RATE_HZ = 50.0
 SCRIPT = [("walking", 20.0), ("fall_forward", 60.0)]
 STEP_S = 0.25
@@ -175,11 +180,21 @@ def draw_ratio(path: Path) -> None:
     picture.save(path)
 
 
+def run_gallery(folder: Path) -> None:
+    """Runs each program of docs/gallery.md, which saves its picture into the working folder."""
+    mpl.rcParams["svg.hashsalt"] = "gallery"  # the same program gives the same file
+    text = (REPO / "docs" / "gallery.md").read_text(encoding="utf-8")
+    with contextlib.chdir(folder):
+        for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            exec(compile(program, "docs/gallery.md", "exec"), {})
+
+
 def main() -> None:
-    """Both pictures."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "docs"
+    """All pictures."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REPO / "docs"
     draw_fall(folder / "how-it-works-fall.svg")
     draw_ratio(folder / "how-it-works-ratio.svg")
+    run_gallery(folder.resolve())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/how-it-works.md: its pictures are what scripts/make_pictures.py draws."""
+"""Pictures of docs/how-it-works.md and docs/gallery.md are what the script and the programs there draw."""
 
 from __future__ import annotations
 
@@ -17,10 +17,16 @@ DOCS = REPO / "docs"
 
 @pytest.mark.slow
 def test_pictures_are_drawn_by_the_script(tmp_path: Path) -> None:
-    """The ratio's to the byte; of the fall, which goes through whole training, that it ends as the page says."""
+    """The ratio's to the byte; the fall, after training, ends as the page says; the gallery's programs run."""
     subprocess.run([sys.executable, str(REPO / "scripts" / "make_pictures.py"), str(tmp_path)], cwd=REPO, check=True)
     ratio, fall = "how-it-works-ratio.svg", "how-it-works-fall.svg"
     assert (tmp_path / ratio).read_bytes() == (DOCS / ratio).read_bytes()
+    gallery = re.findall(r"savefig\(\"(.*?)\"\)", (DOCS / "gallery.md").read_text(encoding="utf-8"))
+    assert len(gallery) == 3
+    for name in gallery:
+        assert {ElementTree.parse(folder / name).getroot().tag.rpartition("}")[2] for folder in (tmp_path, DOCS)} == {
+            "svg"
+        }
     for folder in (tmp_path, DOCS):
         words = " ".join(ElementTree.parse(folder / fall).getroot().itertext())
         assert re.search(r"suspected at .*checking at .*pending at .*alarm at", words)
