@@ -51,7 +51,10 @@ def command(
     from stream_occ.demo.run import run_demo
     from stream_occ.demo.screen import Screen
     from stream_occ.demo.wearers import Plan
+    from stream_occ.errors import UsageError
 
+    if quiet and dashboard:
+        raise UsageError("--quiet", "be left out beside --dashboard", "both", "The page's address has to be printed")
     if dashboard:
         import_module("stream_occ.dashboard.serving")  # runs in another process: a missing extra is told here, at once
     plan = Plan(seed=seed, n_wearers=wearers, speed=speed, minutes=minutes)

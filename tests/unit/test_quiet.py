@@ -75,3 +75,9 @@ def test_reproduce_is_silent_with_quiet_and_shows_bars_without(
     assert run([*words, "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"]
     assert "━" in terminal.getvalue()
+
+
+def test_demo_whose_page_nobody_would_find_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The address is printed, or there is no page."""
+    assert run(["demo", "--dashboard", "--quiet"]) == 2
+    assert "--quiet: must be left out beside --dashboard" in capsys.readouterr().err
