@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from stream_occ.engines._features import (
     CONSTANT_TOLERANCE,
@@ -20,7 +20,7 @@ from stream_occ.engines._features import (
     mean_of,
 )
 from stream_occ.engines._sums import sum_of
-from stream_occ.engines._vectors import array, compiled
+from stream_occ.engines._vectors import array, compiled, part
 
 N_SIZES = 23  # features that are logarithms
 
@@ -30,7 +30,7 @@ _f8, _i8, _c16 = types.float64, types.int64, types.complex128
 # --- parts, which numba puts into the functions below -----------------------------------------------------------------
 
 
-@njit(error_model="numpy")
+@part()
 def _std(x, first, n, scratch):
     mean = mean_of(x, first, n)
     for j in range(n):
@@ -39,7 +39,7 @@ def _std(x, first, n, scratch):
     return math.sqrt(sum_of(scratch, 0, n) / n)
 
 
-@njit(error_model="numpy")
+@part()
 def _running_sum(x, out):
     total = x[0]
     out[0] = total
@@ -48,7 +48,7 @@ def _running_sum(x, out):
         out[j] = total
 
 
-@njit(error_model="numpy")
+@part()
 def _moving_mean(x, width, sums, out):
     """Fills out with the means of width samples in a row; how many there are."""
     n = len(x) - width + 1
@@ -59,12 +59,12 @@ def _moving_mean(x, width, sums, out):
     return n
 
 
-@njit(error_model="numpy")
+@part()
 def _largest_range(x, width, s, t):
     """Largest difference of two values within width samples, by doubling."""
     n, reach = len(x), 1
-    s[:] = x
-    t[:] = x
+    for j in range(n):
+        s[j] = t[j] = x[j]
     while reach < width:
         step = min(reach, width - reach)
         n -= step
@@ -77,7 +77,7 @@ def _largest_range(x, width, s, t):
     return highest(s, n)
 
 
-@njit(error_model="numpy")
+@part()
 def _median_deviation(ordered, median):
     """Median of |x - median| of sorted x: the deviations rise on either side of it, so that two pointers merge them."""
     m = len(ordered)
@@ -96,19 +96,19 @@ def _median_deviation(ordered, median):
     return 0.5 * ((last if m % 2 else before) + last)
 
 
-@njit(error_model="numpy")
+@part()
 def _norms(rows, a, w):
     for j in range(len(a)):
         a[j] = length(rows[0, j], rows[1, j], rows[2, j])
         w[j] = length(rows[3, j], rows[4, j], rows[5, j])
 
 
-@njit(error_model="numpy")
+@part()
 def _size(x, floor):
     return max(x, 0.0) + floor
 
 
-@njit(error_model="numpy")
+@part()
 def _fill_levels(acc, a, centred, ordered, lags, x, sizes, s, t):
     """Impact, kurtosis, fall and impact, spread."""
     m, q = len(a), len(a) // 4
@@ -139,7 +139,7 @@ def _fill_levels(acc, a, centred, ordered, lags, x, sizes, s, t):
     sizes[12] = _size(_std(a, m - q, q, t), 0.05)
 
 
-@njit(error_model="numpy")
+@part()
 def _fill_jerk(acc, step, rate_hz, sizes, s, t):
     n, per_s = acc.shape[1] - step, rate_hz / step
     for j in range(n):
@@ -150,7 +150,7 @@ def _fill_jerk(acc, step, rate_hz, sizes, s, t):
     sizes[8] = _size(_std(s, 0, n, t), 1.0)
 
 
-@njit(error_model="numpy")
+@part()
 def _fill_rotation(w, width, sizes, s, t):
     m, q = len(w), len(w) // 4
     sizes[13] = _size(highest(w, m), 0.05)
@@ -161,7 +161,7 @@ def _fill_rotation(w, width, sizes, s, t):
     sizes[18] = _size(highest(s, _moving_mean(w, width, t, s)), 0.02)
 
 
-@njit(error_model="numpy")
+@part()
 def _fill_tilt(acc, width, lag, means, s, far, near):
     """Lengths of difference and sum of unit means: of the first and last quarter, then of those that lie lag apart."""
     m, q = acc.shape[1], acc.shape[1] // 4
@@ -177,7 +177,7 @@ def _fill_tilt(acc, width, lag, means, s, far, near):
     _fill_half_angles(means, lag, n - lag, s, far, near)
 
 
-@njit(error_model="numpy")
+@part()
 def _unify(vectors, sizes, n):
     """Vectors (3, n) made unit ones; sizes: their lengths, 0 where they (nearly) vanish and were left."""
     for j in range(n):
@@ -189,7 +189,7 @@ def _unify(vectors, sizes, n):
             vectors[axis, j] /= size
 
 
-@njit(error_model="numpy")
+@part()
 def _fill_half_angles(unit, lag, n, sizes, far, near):
     for j in range(n):
         k = j + lag
@@ -199,7 +199,7 @@ def _fill_half_angles(unit, lag, n, sizes, far, near):
             far[j + 1], near[j + 1] = 0.0, 1.0
 
 
-@njit(error_model="numpy")
+@part()
 def _fill_spectrum(spectrum, m, edges, is_constant, sizes, shares, s):
     first, n, scale = edges[0], edges[7] - edges[0], 2.0 / (0.375 * float(m) ** 2)
     for k in range(n):

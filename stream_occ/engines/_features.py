@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from stream_occ.engines._sums import sum_of
-from stream_occ.engines._vectors import array
+from stream_occ.engines._vectors import array, part
 
 LIMIT = 1e30
 CONSTANT_TOLERANCE = 1e-9
@@ -25,12 +25,12 @@ def filled(n_dimensions, dtype=types.float64):
     return array(dtype, n_dimensions, readonly=False)
 
 
-@njit(error_model="numpy")
+@part()
 def mean_of(x, first, n):
     return sum_of(x, first, n) / n
 
 
-@njit(error_model="numpy", fastmath={"nnan", "nsz"})
+@part(fastmath={"nnan", "nsz"})
 def highest(x, n):
     a = b = c = d = x[0]  # four at once: each waits for the one before it
     even = n - n % 4
@@ -44,7 +44,7 @@ def highest(x, n):
     return max(max(a, b), max(c, d))
 
 
-@njit(error_model="numpy", fastmath={"nnan", "nsz"})
+@part(fastmath={"nnan", "nsz"})
 def lowest(x, n):
     a = b = c = d = x[0]
     even = n - n % 4
@@ -58,12 +58,12 @@ def lowest(x, n):
     return min(min(a, b), min(c, d))
 
 
-@njit(error_model="numpy")
+@part()
 def length(x, y, z):
     return math.sqrt(x * x + y * y + z * z)
 
 
-@njit(error_model="numpy")
+@part()
 def load(window, rows):
     """Copies a window's rows; False where a value is no number or not below LIMIT."""
     usable = True
@@ -75,7 +75,7 @@ def load(window, rows):
     return usable
 
 
-@njit(error_model="numpy")
+@part()
 def fill_shares(power, first, n, shares, terms):
     """Power as shares of its sum, and what the logarithm of each is taken of."""
     total = sum_of(power, first, n)
@@ -86,7 +86,7 @@ def fill_shares(power, first, n, shares, terms):
         terms[j] = max(shares[j], TINY)
 
 
-@njit(error_model="numpy")
+@part()
 def entropy_of(shares, logs, log_n, scratch):
     for j in range(len(shares)):
         scratch[j] = logs[j] * shares[j]

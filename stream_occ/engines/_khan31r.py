@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from stream_occ.engines._features import (
     CONSTANT_TOLERANCE,
@@ -20,7 +20,7 @@ from stream_occ.engines._features import (
     mean_of,
 )
 from stream_occ.engines._sums import sum_of
-from stream_occ.engines._vectors import compiled
+from stream_occ.engines._vectors import compiled, part
 
 _f8, _c16 = types.float64, types.complex128
 
@@ -28,7 +28,7 @@ _f8, _c16 = types.float64, types.complex128
 # --- parts, which numba puts into the functions below -----------------------------------------------------------------
 
 
-@njit(error_model="numpy")
+@part()
 def _quantile(ordered, share):
     last = len(ordered) - 1
     whole = int(share * last)
@@ -36,7 +36,7 @@ def _quantile(ordered, share):
     return below + (above - below) * (share * last - whole)
 
 
-@njit(error_model="numpy")
+@part()
 def _correlation(centred, root, is_constant, one, other, s):
     scale = root[one] * root[other]
     if is_constant[one] or is_constant[other] or scale == 0.0:

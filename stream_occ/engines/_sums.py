@@ -21,7 +21,7 @@ def short_sum(x, first, n):
     return total
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", _nrt=True)
 def _halved_sum(x, first, n):
     """Sum of any number of values, halved until few; a stack in place of recursion, which numba cannot cache."""
     starts, counts = np.empty(64, np.int64), np.empty(64, np.int64)
@@ -47,7 +47,7 @@ def _halved_sum(x, first, n):
         is_second[depth] = True
 
 
-@njit(error_model="numpy")
+@part()
 def sum_of(x, first, n):
     """Sum of x[first : first + n] as numpy's add.reduce gives it, to the bit."""
     if n <= PAIRWISE:
