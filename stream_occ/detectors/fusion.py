@@ -14,6 +14,7 @@ from stream_occ.detectors._base import FrozenScorerMixin, as_generator, check_pa
 from stream_occ.detectors.calibration import group_folds, quantile_threshold
 from stream_occ.detectors.ensembles import RandomSubspaceEnsemble
 from stream_occ.detectors.ocnn import OCNN
+from stream_occ.errors import nearest
 from stream_occ.samples import BoolArray, FloatArray, IntArray
 from stream_occ.scoring.evidence_fusion import LARGEST_Z, FrozenScorer, contributions, total
 
@@ -175,7 +176,11 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         columns = []
         for name in names:
             is_known = name in known if isinstance(name, str) else is_count(name, 0)
-            check_parameter(parameter, name, "one of the features that the detector is fitted on", is_known)
+            if not is_known:
+                remedy = nearest(str(name), known, "Correct it")
+                raise ValueError(
+                    f"{parameter} must be one of the features that the detector is fitted on; got {name!r}. {remedy}"
+                )
             columns.append(known.index(name) if isinstance(name, str) else int(name))
         return columns
 

@@ -220,6 +220,7 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
     ("params", "words"),
     [
         ({"evidence": ("shock",)}, "evidence must be one of the features"),
+        ({"evidence": ("hardnes",), "feature_names": ("a", "hardness", "c", "d")}, "Did you mean hardness?"),
         ({"evidence": (-1,)}, "evidence must be one of the features"),
         ({"evidence": (4,)}, "evidence must be below 4"),
         ({"evidence": (0, ())}, "evidence must be a list of columns, or of lists of them that are not empty"),
