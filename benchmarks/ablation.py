@@ -75,7 +75,7 @@ class Form:
         weight = self.weight
         if weight is None:
             center, upper = np.quantile(self.evidence(z), quantiles)
-            weight = float(upper - center)
+            weight = max(1.0, float(upper - center))
         return lambda z: weight * z[:, 0] + self.evidence(z)
 
 
@@ -268,7 +268,7 @@ def tables() -> dict[str, list[Variant]]:
         ],
         "weights": [
             Variant(
-                f"{k}, {f'{weight:g}' if weight else 'fitted'}",
+                f"{k}, {'fitted' if weight is None else format(weight, 'g')}",
                 partial(_neighbours, k),
                 form=Form(_evidence, weight),
                 fits=fits,

@@ -91,7 +91,7 @@ class MqttConfig(Section):
 class StreamConfig(Section):
     """How stamps are judged: gap_s, reorder_s as in resampling; what is further from the wall clock is refused."""
 
-    gap_s: float = Field(default=0.5, gt=0, le=60)  # two stamps this far apart become gap_s * rate_hz samples
+    gap_s: float = Field(default=0.5, gt=0, le=1)  # two stamps this far apart become gap_s * rate_hz samples
     reorder_s: float = Field(default=0.0, ge=0, le=60)
     max_future_s: Seconds = 86_400.0
     max_past_s: Seconds = 604_800.0

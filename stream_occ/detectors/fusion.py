@@ -19,6 +19,7 @@ from stream_occ.samples import BoolArray, FloatArray, IntArray
 from stream_occ.scoring.evidence_fusion import LARGEST_Z, FrozenScorer, contributions, total
 
 SCALING = "z-score"
+LEAST_LEFT = 0.05  # of the rows, without the people held out: fewer do not show what is normal
 LEAST_SPREAD = 1e-9  # relative: below, a column is constant up to rounding
 CENTER_QUANTILE, UPPER_QUANTILE = 0.50, 0.95
 RANGE_QUANTILES = (0.01, 0.99)  # of the `moving` column: from rest to hard movement
@@ -35,9 +36,9 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     `estimator`'s frozen scorer. Every q50 and q95 is of normal rows alone: those of evidence columns of training rows,
     those of n of rows whose group (person) the estimator did not see: in-sample a row is its own nearest neighbour, and
     the novelty of a person not seen would then be out of all proportion. A linear scaling of the columns changes no z
-    of theirs. Where q95 = q50 the scale is 1. The weight of novelty is q95 - q50 of the sum over evidence: from normal
-    rows alone it follows that novelty counts as much as all evidence together, however many there are and however they
-    hang together.
+    of theirs. Where q95 = q50 the scale is 1. The weight of novelty is q95 - q50 of the sum over evidence, and at least
+    1: from normal rows alone it follows that novelty counts as much as all evidence together, however many there are
+    and however they hang together.
 
     With `moving` the quantiles are of the rows that move: those in which this column lies above the middle of its 1 %
     and 99 % quantiles. Of a day that is mostly rest they would else span from rest to movement, and what is new would
@@ -103,12 +104,14 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learns from normal rows X (N, d); y is ignored. groups (N,): whose row it is.
 
-        With fewer than two groups contiguous blocks of rows are held out. progress(done, n_folds + 1) counts fits.
+        With fewer than two groups, or where one has nearly all rows, contiguous blocks of rows are held out.
+        progress(done, n_folds + 1) counts fits.
         Raises ValueError for bad parameters, evidence that is not among the features, and what the estimator refuses.
         """
         parts, moving = self._check_parameters()
         given = [column for part in parts for column in part]
         rows: FloatArray = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
+        self._check_names(rows.shape[1])
         for name, numbers in (("evidence", given), ("moving", moving)):
             is_inside = max((*numbers, -1)) < rows.shape[1]
             check_parameter(name, getattr(self, name), f"below {rows.shape[1]}, the columns of X", is_inside)
@@ -127,8 +130,8 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         of_scale = raw[moves(rows[:, moving[0]])] if moving else raw
         center, scale = np.quantile(of_scale, CENTER_QUANTILE, axis=0), _spread(of_scale)
         evidence = total(contributions(of_scale, starts, center, scale, 0.0))
-        weight = float(_spread(evidence) if self.novelty_weight is None else self.novelty_weight)
-        self.novelty_weight_ = min(weight, LARGEST_Z)
+        fitted = min(max(1.0, float(_spread(evidence))), LARGEST_Z)
+        self.novelty_weight_ = fitted if self.novelty_weight is None else float(self.novelty_weight)
         self.scorer_: FrozenScorer = FrozenScorer(
             self.estimator_.to_scorer(),
             names=[" and ".join(map(str, together(part))) for part in self.evidence],
@@ -171,8 +174,16 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         moving = () if self.moving is None else (self.moving,)
         return [self._columns("evidence", part) for part in parts], self._columns("moving", moving)
 
+    def _check_names(self, n_columns: int) -> None:
+        names = self.feature_names
+        is_named = names is None or (
+            isinstance(names, Sequence)
+            and len(names) == len({name for name in names if isinstance(name, str)}) == n_columns
+        )
+        check_parameter("feature_names", names, f"None or a name for each of the {n_columns} columns of X", is_named)
+
     def _columns(self, parameter: str, names: Sequence[str | int]) -> list[int]:
-        known = tuple(self.feature_names or ())
+        known = tuple(self.feature_names) if isinstance(self.feature_names, Sequence) else ()
         columns = []
         for name in names:
             is_known = name in known if isinstance(name, str) else is_count(name, 0)
@@ -196,12 +207,14 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def _folds(self, n: int, groups: Sequence[Any] | NDArray[Any] | None) -> IntArray:
-        """Fold (n,) of each row: by group, or contiguous blocks where there are fewer than two groups."""
+        """Fold (n,) of each row: by group, or contiguous blocks where the groups cannot be held out in turn."""
         n_groups = 0 if groups is None else len(set(np.asarray(groups).tolist()))
         if groups is not None and len(groups) != n:
             raise ValueError(f"groups must have one entry a row of X ({n}); got {len(groups)}")
         if groups is not None and n_groups >= 2:
-            return group_folds(groups, min(self.n_folds, n_groups), 0)
+            fold: IntArray = group_folds(groups, min(self.n_folds, n_groups), 0)
+            if n - np.bincount(fold).max() >= LEAST_LEFT * n:
+                return fold
         return (np.arange(n) * min(self.n_folds, n) // n).astype(np.int64)
 
     def _make(self, rng: np.random.Generator) -> Any:

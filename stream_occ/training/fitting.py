@@ -31,6 +31,8 @@ def make_detector(config: TrainingConfig) -> Any:
 
 def with_params(detector: Any, name: str, params: Mapping[str, Any]) -> Any:
     """The preset `name` with these parameters in place of its own; ConfigError for one that it does not have."""
+    if "feature_names" in params:
+        raise ConfigError("detector.params", "leave names to feature_set", "feature_names", "Remove it")
     try:
         return detector.set_params(**params)
     except (TypeError, ValueError) as error:
@@ -59,7 +61,7 @@ def fit(
     from stream_occ.detectors.scaling import fit_scaler
     from stream_occ.detectors.selection import group_arguments
 
-    scaler, detector = fit_scaler(X, config.scaler), make_detector(config)
+    detector = make_detector(config)
     shows_progress = "progress" in inspect.signature(detector.fit).parameters
     extra = group_arguments(detector, people)
     if shows_progress:
@@ -67,8 +69,11 @@ def fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            scaler = fit_scaler(X, config.scaler)
             detector.fit(scaler.transform(X), **extra)
-        except ValueError as error:
+        except (ValueError, TypeError, AttributeError) as error:
+            if not isinstance(error, ValueError) and not config.detector.params:
+                raise  # no parameter of a wrong kind: our own fault
             raise DataError(
                 "training data",
                 f"suit detector {config.detector.name}",

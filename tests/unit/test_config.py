@@ -167,7 +167,7 @@ def test_error_says_file_line_key_and_remedy(tmp_path: Path, text: str, expected
         ('  host: "\\ud800"\n', "ward.yaml:5: mqtt.host: must be text without NUL or half characters; got such a one."),
         ("  host: a\x01\n", "ward.yaml:5: must be text without control characters; got the character '\\x01'."),
         ("  host: !!python/object/apply:os.system [id]\n", "ward.yaml:5: must hold plain values; got the tag"),
-        ("stream: {gap_s: 86400}\n", "ward.yaml:5: stream.gap_s: must be less than or equal to 60"),
+        ("stream: {gap_s: 86400}\n", "ward.yaml:5: stream.gap_s: must be less than or equal to 1"),
     ],
 )
 def test_what_no_value_can_be_is_named_and_gives_no_secret_away(tmp_path: Path, text: str, expected: str) -> None:

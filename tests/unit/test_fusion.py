@@ -57,18 +57,32 @@ def test_score_is_novelty_plus_one_sided_evidence_by_hand() -> None:
 
 def test_novelty_weighs_as_much_as_all_evidence_together_by_hand() -> None:
     """Of 0..100 the sum of three equal columns spreads three times as far as one, of rows that move; that of a column
-    and its reverse, -2 at the least each, not at all; without evidence novelty is the score."""
+    and its reverse hardly or not at all, and novelty still counts once; without evidence novelty is the score."""
     X = np.repeat(np.arange(101.0)[:, None], 4, axis=1)
     assert EvidenceFusion(Spy(), evidence=(1, 2, 3)).fit(X).novelty_weight_ == pytest.approx(3.0)
     assert EvidenceFusion(Spy(), evidence=((1, 2), 3)).fit(X).novelty_weight_ == pytest.approx(2.0)
     assert EvidenceFusion(Spy(), evidence=(1, 2), novelty_weight=0.5).fit(X).novelty_weight_ == 0.5
     assert EvidenceFusion(Spy()).fit(X).novelty_weight_ == 1.0
-    against = np.column_stack([X[:, 0], X[:, 1], 100.0 - X[:, 1], X[:, 3]])
-    assert EvidenceFusion(Spy(), evidence=(1, 2)).fit(against).novelty_weight_ == 1.0
+    for rest in (0.0, 1e-6, 1e-9):
+        against = np.column_stack([X[:, 0], X[:, 1], 100.0 - X[:, 1] * (1 - rest), X[:, 3]])
+        assert EvidenceFusion(Spy(), evidence=(1, 2)).fit(against).novelty_weight_ == 1.0
+    rare = np.zeros((100, 5))
+    rare[:4, 1:3] = rare[4:8, 3:5] = 1e9  # no column spreads, their sum does, by twice the largest z
+    assert EvidenceFusion(Spy(), evidence=(1, 2, 3, 4)).fit(rare).novelty_weight_ == LARGEST_Z
     still = np.concatenate([X, np.tile([0.0, -900.0, -900.0, -1.0], (300, 1))])
     assert EvidenceFusion(Spy(), evidence=(1, 2), moving=3).fit(still).novelty_weight_ == pytest.approx(2.0)
     fused = EvidenceFusion(Spy(), evidence=(1, 2)).fit(X)
     np.testing.assert_allclose(fused.explain([[95.0, 95.0, 95.0, 0.0]]), [[2, 1, 1]], atol=1e-12)
+
+
+def test_person_with_nearly_all_rows_is_not_held_out_whole() -> None:
+    """What the few rows of the others would call normal is little: three blocks of rows are held out in their place."""
+    Spy.fitted.clear()
+    EvidenceFusion(Spy()).fit(rows(), groups=["a"] * 97 + ["b"] * 3)
+    assert [len(fitted) for fitted in Spy.fitted] == [66, 67, 67, 100]
+    Spy.fitted.clear()
+    EvidenceFusion(Spy()).fit(rows(), groups=["a"] * 95 + ["b"] * 5)
+    assert sorted(len(fitted) for fitted in Spy.fitted) == [5, 95, 100]
 
 
 def test_columns_that_must_come_together_count_by_the_least() -> None:
@@ -233,6 +247,10 @@ def test_evidence_is_found_by_name_in_the_feature_set() -> None:
         ({"evidence": {"a": 5}}, "evidence must be a list of columns"),
         ({"novelty_weight": -1.0}, r"novelty_weight must be None or a number in \[0, 1e\+06\]"),
         ({"novelty_weight": 1e7}, r"novelty_weight must be None or a number in \[0, 1e\+06\]"),
+        ({"feature_names": ("a", "b", "c")}, "feature_names must be None or a name for each of the 4 columns"),
+        ({"feature_names": ("a", "b", "c", "c")}, "feature_names must be None or a name for each of the 4 columns"),
+        ({"feature_names": (1, 2, 3, 4)}, "feature_names must be None or a name for each of the 4 columns"),
+        ({"feature_names": 5}, "feature_names must be None or a name for each of the 4 columns"),
         ({"eta": 1.0}, r"eta must be a number in \[0, 1\)"),
         ({"n_folds": 1}, "n_folds must be an int >= 2"),
     ],

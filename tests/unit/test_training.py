@@ -85,6 +85,12 @@ def test_too_little_data_is_refused_with_what_was_left_out() -> None:
     assert "must hold normal activity: at least 1 person; got 0" in refusal([fall])
 
 
+def test_person_without_whom_nothing_is_left_to_learn_from_is_told() -> None:
+    """Held out, the one with all windows but one leaves nothing that a scaler or a detector can be fitted on."""
+    line = refusal([recording("0"), recording("1", duration_s=5.2)], limits={"min_windows": 20})
+    assert line.startswith("training data: must suit detector ")
+
+
 def test_too_little_data_names_the_rows_that_were_refused() -> None:
     """Decimal commas or NaN throughout leave no row: the remedy then is another one than to record more."""
     source = Source([])
@@ -174,6 +180,10 @@ def test_unknown_detector_and_parameter_are_told_before_data_are_read() -> None:
         train([Unread([])], config(detector={"name": "11NNN"}))
     with pytest.raises(ConfigError, match=r"detector\.params: must be parameters of 11NN; got 'nope'. It has drop"):
         train([Unread([])], config(detector={"name": "11NN", "params": {"nope": 1}}))
+    with pytest.raises(ConfigError, match=r"detector\.params: must leave names to feature_set; got feature_names"):
+        train(
+            [Unread([])], config(feature_set="fall31", detector={"name": "fused", "params": {"feature_names": ["a"]}})
+        )
 
 
 def test_threshold_rejects_the_share_of_held_out_people() -> None:
