@@ -46,7 +46,7 @@ class Watcher:
         self.client.max_inflight_messages_set(1000)
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(30)
 
     def _note(self, _c: Any, _u: Any, message: paho.MQTTMessage) -> None:
         self.last[message.topic] = message.payload
