@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from stream_occ.scoring.evidence_fusion import LARGEST_Z, FrozenScorer, contribu
 
 SCALING = "z-score"
 LEAST_LEFT = 0.05  # of the rows, without the people held out: fewer do not show what is normal
+LEAST_MOVING = 20  # rows: 10 s of movement in windows every half second
 LEAST_SPREAD = 1e-9  # relative: below, a column is constant up to rounding
 CENTER_QUANTILE, UPPER_QUANTILE = 0.50, 0.95
 RANGE_QUANTILES = (0.01, 0.99)  # of the `moving` column: from rest to hard movement
@@ -128,6 +130,11 @@ class EvidenceFusion(FrozenScorerMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_ = self._make(generators[-1]).fit(rows)
         raw = np.column_stack([novelty, rows[:, columns]])
         of_scale = raw[moves(rows[:, moving[0]])] if moving else raw
+        if len(of_scale) < LEAST_MOVING <= len(raw):
+            warnings.warn(
+                f"only {len(of_scale)} of {len(raw)} windows move, and scales are theirs alone: record more movement",
+                stacklevel=2,
+            )
         center, scale = np.quantile(of_scale, CENTER_QUANTILE, axis=0), _spread(of_scale)
         evidence = total(contributions(of_scale, starts, center, scale, 0.0))
         fitted = min(max(1.0, float(_spread(evidence))), LARGEST_Z)

@@ -10,7 +10,7 @@ import numpy as np
 from stream_occ.features import FeatureSet, slowest_stream_hz
 from stream_occ.samples import Contributions, FloatArray
 from stream_occ.scoring._base import Scorer
-from stream_occ.scoring.explanation import Explainer
+from stream_occ.scoring._explanation import Explainer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ class Model:
     def judge(self, X: FloatArray) -> tuple[FloatArray, list[Contributions]]:
         """Scores as `score_features`, to the bit, and of each row the features that did most for it.
 
-        At most 5, each (name, robust z against the nearest normal rows), the most first: see `scoring.explanation`.
+        At most 5, each (name, robust z against the nearest normal rows), the most first: see `scoring._explanation`.
         """
         if X.shape[0] == 0:
             return np.empty(0), []

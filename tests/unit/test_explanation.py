@@ -14,8 +14,8 @@ from stream_occ.neighbors import NearestRows
 from stream_occ.pipeline import Pipeline
 from stream_occ.samples import Decision, SampleBlock
 from stream_occ.scoring import Model
+from stream_occ.scoring._explanation import Explainer, known_rows, robust_z, spread_of
 from stream_occ.scoring.evidence_fusion import FrozenScorer
-from stream_occ.scoring.explanation import Explainer, known_rows, robust_z, spread_of
 from stream_occ.scoring.ocnn_ensemble import FrozenScorer as NeighborScorer
 from stream_occ.windowing import cut_windows
 from tests.reference.explanation_loop import explained
@@ -275,7 +275,7 @@ def test_warmed_model_opens_no_search_at_its_first_window(monkeypatch: pytest.Mo
         n_opened += 1
         return NearestRows(X)
 
-    monkeypatch.setattr("stream_occ.scoring.explanation.open_rows", counted)
+    monkeypatch.setattr("stream_occ.scoring._explanation.open_rows", counted)
     model = replace(load_model(make_model(tmp_path)), scorer=Keeps(31, X=rows))  # type: ignore[arg-type]
     model.warm()
     assert n_opened == 1

@@ -105,6 +105,14 @@ def test_scales_are_of_rows_that_move_by_hand() -> None:
     np.testing.assert_allclose(EvidenceFusion(Spy(), moving=2).fit(still).explain(still + 1.0), np.ones((50, 1)))
 
 
+def test_scales_of_few_rows_that_move_are_warned_of() -> None:
+    """19 of 300 rows move: ten seconds of movement say little of what is normal."""
+    X = rows(300)
+    X[:, 2] = np.arange(300) >= 281
+    with pytest.warns(UserWarning, match="only 19 of 300 windows move"):
+        EvidenceFusion(Spy(), evidence=(1,), moving=2).fit(X)
+
+
 @pytest.mark.parametrize("groups", [PEOPLE, [str(person) for person in PEOPLE]])
 def test_no_fit_that_scales_novelty_sees_the_person_it_scores(groups: Any) -> None:
     """Three fits without one to two people each, whole people; the last fit, which is kept, has everybody."""
@@ -219,7 +227,7 @@ def test_seed_decides_all() -> None:
 
 def test_evidence_is_found_by_name_in_the_feature_set() -> None:
     """The preset names features; a feature set without them is refused before any data are read."""
-    fused = preset("fused", feature_names=NAMES, n_jobs=1).fit(np.random.default_rng(0).normal(size=(50, 31)))
+    fused = preset("fused", feature_names=NAMES, n_jobs=1).fit(np.random.default_rng(0).normal(size=(150, 31)))
     aftermath = ("log_max_dynamic_acc", "tilt_first_last")
     impact = ("log_max_dynamic_acc", "log_peak_over_mad")
     assert fused.scorer_.parts == ("novelty", *impact, " and ".join(aftermath))
@@ -269,6 +277,7 @@ def damaged() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
         "no novelty": ({}, {"novelty": None}),
         "a fusion within": ({}, {"novelty": {"kind": "evidence_fusion", "params": {}}}),
         "an unknown kind": ({}, {"novelty": {"kind": "magic", "params": {}}}),
+        "a kind that is no scorer": ({}, {"novelty": {"kind": "explanation", "params": {}}}),
         "names no list": ({}, {"names": "shock"}),
         "one name too many": ({}, {"names": ["a", "b", "c"]}),
         "weight no number": ({}, {"weight": "1"}),
