@@ -14,10 +14,10 @@ from tests.integration.test_train_command import write_csv
 
 @pytest.fixture(scope="module")
 def general(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of three people, by the default detector, beside their recordings in `others`."""
+    """A model of five people, by the default detector, beside their recordings in `others`."""
     folder = tmp_path_factory.mktemp("general") / "others"
     folder.mkdir()
-    for subject in ("anna", "bert", "cleo"):
+    for subject in ("anna", "bert", "cleo", "emil", "fay"):
         for activity in ("walk", "stroll"):
             write_csv(folder, subject, activity)
     out = folder.parent / "general.occ"
